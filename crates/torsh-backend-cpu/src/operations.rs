@@ -47,7 +47,7 @@ pub(crate) fn all() -> &'static [Operation] {
 /// Those of this crate.
 static OPERATIONS: &[Operation] = &[
     operation::<kernels::matmul::choose::ProductAlgorithm>(),
-    operation::<kernels::matmul::choose::Split>(),
+    operation::<kernels::matmul::choose::ProductSplit>(),
     operation::<kernels::conv::choose::ConvAlgorithm>(),
     operation::<kernels::attention::choose::AttentionAlgorithm>(),
     operation::<kernels::reduce::choose::ReduceAlgorithm>(),

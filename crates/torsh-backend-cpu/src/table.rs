@@ -14,12 +14,12 @@ use crate::machine::choice;
 use crate::operations;
 use crate::simd::Level;
 
-type Table = [Option<KernelFn>; Kernel::COUNT];
+type KernelTable = [Option<KernelFn>; Kernel::COUNT];
 
-static TABLE: OnceLock<Table> = OnceLock::new();
+static TABLE: OnceLock<KernelTable> = OnceLock::new();
 
 #[cold]
-fn build() -> Table {
+fn build() -> KernelTable {
     choice::set_operations(operations::all());
     std::array::from_fn(|i| crate::kernels::kernel(Kernel::ALL[i]))
 }

@@ -49,7 +49,7 @@ pub(crate) fn attention(args: &KernelArgs<'_>) -> Result<()> {
         (false, &[.., out, _]) => out,
         _ => return Err(missing()),
     };
-    let sizes = Sizes::new(args, result.shape())?;
+    let sizes = AttentionSizes::new(args, result.shape())?;
     let problem = AttentionProblem {
         dtype: wide(args.compute()),
         backward: !forward,
@@ -83,7 +83,7 @@ pub(crate) fn attention(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 /// The sizes of one call.
-struct Sizes {
+struct AttentionSizes {
     /// What is ahead of the last two dimensions of the result.
     lead: Vec<usize>,
     /// The same of key and value.
@@ -101,9 +101,9 @@ struct Sizes {
     scale: f64,
 }
 
-impl Sizes {
+impl AttentionSizes {
     /// From the arguments and the result's sizes.
-    fn new(args: &KernelArgs<'_>, result: &[usize]) -> Result<Sizes> {
+    fn new(args: &KernelArgs<'_>, result: &[usize]) -> Result<AttentionSizes> {
         let [q, k, ..] = args.inputs() else {
             return Err(missing());
         };
@@ -136,7 +136,7 @@ impl Sizes {
         if [l, s, e, d].contains(&0) {
             return Err(missing());
         }
-        Ok(Sizes {
+        Ok(AttentionSizes {
             lead: lead.to_vec(),
             lead_kv,
             group,

@@ -35,7 +35,7 @@ pub(crate) fn batch_norm(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 /// What is done with a normalised element before it is written.
-trait Epilogue<T>: Copy + Send + Sync {
+trait NormEpilogue<T>: Copy + Send + Sync {
     /// The same for elements that are `offset` further.
     fn at(self, offset: isize) -> Self;
     /// The result at `i`, of the normalised element `y`.
@@ -49,7 +49,7 @@ trait Epilogue<T>: Copy + Send + Sync {
 #[derive(Clone, Copy)]
 struct Unchanged;
 
-impl<T> Epilogue<T> for Unchanged {
+impl<T> NormEpilogue<T> for Unchanged {
     #[inline(always)]
     fn at(self, _: isize) -> Self {
         self
@@ -67,7 +67,7 @@ struct Clamp<T> {
     most: T,
 }
 
-impl<T: Real> Epilogue<T> for Clamp<T> {
+impl<T: Real> NormEpilogue<T> for Clamp<T> {
     #[inline(always)]
     fn at(self, _: isize) -> Self {
         self
@@ -86,7 +86,7 @@ struct AddClamp<T> {
     clamp: Clamp<T>,
 }
 
-impl<T: Real> Epilogue<T> for AddClamp<T> {
+impl<T: Real> NormEpilogue<T> for AddClamp<T> {
     #[inline(always)]
     fn at(self, offset: isize) -> Self {
         let other = Ptr::new(self.other.at(offset));
@@ -139,7 +139,7 @@ multiversion! {
         }
     }
     /// `y = a x + b`, and what follows it.
-    unsafe fn affine<A, T: Real, E: Epilogue<T>>(n: usize, x: *const T, y: *mut T, a: *const T, b: *const T, one: bool, end: E) {
+    unsafe fn affine<A, T: Real, E: NormEpilogue<T>>(n: usize, x: *const T, y: *mut T, a: *const T, b: *const T, one: bool, end: E) {
         // SAFETY: the caller's promise.
         unsafe {
             if one {
@@ -151,7 +151,7 @@ multiversion! {
         }
     }
     /// [`affine`] of one channel, written past the caches.
-    unsafe fn affine_streamed<A, T: Real, E: Epilogue<T>>(n: usize, x: *const T, y: *mut T, a: T, b: T, end: E) {
+    unsafe fn affine_streamed<A, T: Real, E: NormEpilogue<T>>(n: usize, x: *const T, y: *mut T, a: T, b: T, end: E) {
         let mut block = [const { MaybeUninit::<T>::uninit() }; STREAM];
         for at in (0..n).step_by(STREAM) {
             let n = STREAM.min(n - at);
@@ -229,16 +229,16 @@ multiversion! {
 
 /// The input as `n` images of `c` channels of `s` adjacent elements.
 #[derive(Clone, Copy)]
-struct Sizes {
+struct BatchNormSizes {
     n: usize,
     c: usize,
     s: usize,
 }
 
-impl Sizes {
-    fn new(v: &View<'_>) -> Result<Sizes> {
+impl BatchNormSizes {
+    fn new(v: &View<'_>) -> Result<BatchNormSizes> {
         match v.shape() {
-            [n, c, rest @ ..] => Ok(Sizes {
+            [n, c, rest @ ..] => Ok(BatchNormSizes {
                 n: *n,
                 c: *c,
                 s: rest.iter().product(),
@@ -351,7 +351,7 @@ impl Sizes {
     ///
     /// # Safety
     /// `x` and `y` must hold the input and the result, and `factors` two numbers for each channel.
-    unsafe fn scale<T: Real, E: Epilogue<T>>(
+    unsafe fn scale<T: Real, E: NormEpilogue<T>>(
         &self,
         range: &std::ops::Range<usize>,
         [x, y]: [Ptr<T>; 2],
@@ -431,7 +431,7 @@ impl Sizes {
 
 fn run<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let ([out, mean_out, invstd_out], [input]) = operands(args)?;
-    let sizes = Sizes::new(input)?;
+    let sizes = BatchNormSizes::new(input)?;
     let &attrs::BatchNorm {
         training,
         eps,
@@ -560,7 +560,7 @@ fn backward<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let (outs, [grad, input, weight, mean, invstd, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let sizes = Sizes::new(input)?;
+    let sizes = BatchNormSizes::new(input)?;
     let training = args.attrs::<attrs::BatchNormBackward>()?.training;
     let (g, x) = (Dense::new(grad, dtype)?, Dense::new(input, dtype)?);
     let weight = Dense::optional(Some(weight), dtype)?;

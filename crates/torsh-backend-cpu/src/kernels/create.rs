@@ -119,16 +119,16 @@ fn copy_into(args: &KernelArgs<'_>, out: &View<'_>, offset: isize, src: &View<'_
 }
 
 /// The operands of `cat`, each with the offset at which it goes into the output.
-struct Pieces<'a> {
+struct CatOperands<'a> {
     args: &'a KernelArgs<'a>,
     out: &'a View<'a>,
     parts: Vec<(isize, &'a View<'a>)>,
 }
 
 // SAFETY: operands are only read, and each is written to a part of the output of its own.
-unsafe impl Sync for Pieces<'_> {}
+unsafe impl Sync for CatOperands<'_> {}
 
-impl Pieces<'_> {
+impl CatOperands<'_> {
     /// Copies some of the operands, from the last to the first where `back`.
     fn copy(&self, range: Range<usize>, back: bool) -> Result<()> {
         let (start, last) = (range.start, range.len().wrapping_sub(1));
@@ -175,7 +175,7 @@ pub(crate) fn cat(args: &KernelArgs<'_>) -> Result<()> {
         parts.push((at as isize * step, src));
         at += src.shape()[dim];
     }
-    let pieces = Pieces { args, out, parts };
+    let pieces = CatOperands { args, out, parts };
     let (parts, pieces) = (&pieces.parts, &pieces);
     // Threads share many operands of like size, or each operand.
     let most = parts.iter().map(|(_, s)| s.numel()).max().unwrap_or(0);

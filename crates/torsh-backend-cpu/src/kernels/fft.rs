@@ -15,7 +15,7 @@
 //!   behind, a block of columns is copied to a buffer that stays in L2;
 //! * as a matrix (`split.rs`): a long line, whose columns and rows are transformed in lanes, by several threads.
 //!
-//! Lines of real numbers of even length take a complex transform of half the length (`halves.rs`).
+//! Lines of real numbers of even length take a complex transform of half the length (`half_spectrum.rs`).
 
 pub(crate) mod choose;
 mod half_spectrum;
@@ -34,8 +34,8 @@ use torsh_core::{DType, KernelArgs, Result, Shape, View};
 use crate::memory::dense::{DenseOut, Ptr, Scratch, copy};
 use crate::memory::operands::missing;
 use line::Spec;
-use pass::Source;
-use plans::Real;
+use pass::TransformSource;
+use plans::FftReal;
 pub use plans::{PlanCacheStats, clear_plan_cache, plan_cache_stats};
 
 /// The kernel for a key of this module.
@@ -79,7 +79,7 @@ fn fits(call: &attrs::Fft, x: &View<'_>, out: &View<'_>, real: DType, complex: D
         })
 }
 
-fn run<T: Real>(args: &KernelArgs<'_>, real: DType) -> Result<()> {
+fn run<T: FftReal>(args: &KernelArgs<'_>, real: DType) -> Result<()> {
     let ([out], [x]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
@@ -98,7 +98,7 @@ fn run<T: Real>(args: &KernelArgs<'_>, real: DType) -> Result<()> {
     };
     let last = last as usize;
     let strides = Shape::new(out.shape()).contiguous_strides();
-    let of_result = || Source {
+    let of_result = || TransformSource {
         ptr: result.ptr::<Complex<T>>(),
         strides: &strides,
     };
@@ -111,7 +111,7 @@ fn run<T: Real>(args: &KernelArgs<'_>, real: DType) -> Result<()> {
     unsafe {
         if call.kind == FftKind::ToReal {
             let half = Shape::new(x.shape()).contiguous_strides();
-            let mut from = Source {
+            let mut from = TransformSource {
                 ptr: Ptr::new(x.ptr().cast::<Complex<T>>()),
                 strides: x.strides(),
             };
@@ -124,7 +124,7 @@ fn run<T: Real>(args: &KernelArgs<'_>, real: DType) -> Result<()> {
                 for &d in others.iter().rev() {
                     let l = Spec::complex(x.shape()[d as usize], call.forward, 1.0);
                     pass::run::<T, _, _>(&l, from, to, x.shape(), d as usize)?;
-                    from = Source {
+                    from = TransformSource {
                         ptr: to,
                         strides: &half,
                     };
@@ -136,10 +136,22 @@ fn run<T: Real>(args: &KernelArgs<'_>, real: DType) -> Result<()> {
             let (ptr, strides) = (x.ptr(), x.strides());
             if call.kind == FftKind::Complex {
                 let ptr = Ptr::new(ptr.cast::<Complex<T>>());
-                pass::run::<T, _, _>(&line, Source { ptr, strides }, to, out.shape(), last)?;
+                pass::run::<T, _, _>(
+                    &line,
+                    TransformSource { ptr, strides },
+                    to,
+                    out.shape(),
+                    last,
+                )?;
             } else {
                 let ptr = Ptr::new(ptr.cast::<T>());
-                pass::run::<T, _, _>(&line, Source { ptr, strides }, to, out.shape(), last)?;
+                pass::run::<T, _, _>(
+                    &line,
+                    TransformSource { ptr, strides },
+                    to,
+                    out.shape(),
+                    last,
+                )?;
             }
             for &d in others.iter().rev() {
                 let l = Spec::complex(out.shape()[d as usize], call.forward, 1.0);

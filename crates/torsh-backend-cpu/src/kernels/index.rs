@@ -24,8 +24,8 @@ mod tests;
 mod walk;
 
 pub(crate) use crate::machine::tuning::index::GRAIN;
-pub(crate) use scratch::Scratch;
-pub(crate) use walk::{IndexWalk, Ptr};
+pub(crate) use scratch::ScratchSlice;
+pub(crate) use walk::{IndexPtr, IndexWalk};
 
 /// Runs `$body` with `$T` a type.
 macro_rules! with_type {

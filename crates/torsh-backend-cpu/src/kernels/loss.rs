@@ -24,17 +24,17 @@ use crate::scalar::Real;
 
 /// The scores as `n` images of `c` classes of `s` positions.
 #[derive(Clone, Copy)]
-struct Sizes {
+struct LossSizes {
     n: usize,
     c: usize,
     s: usize,
 }
 
-impl Sizes {
-    fn new(scores: &View<'_>, target: &View<'_>) -> Result<Sizes> {
+impl LossSizes {
+    fn new(scores: &View<'_>, target: &View<'_>) -> Result<LossSizes> {
         let sizes = match scores.shape() {
-            [c] => Sizes { n: 1, c: *c, s: 1 },
-            [n, c, rest @ ..] => Sizes {
+            [c] => LossSizes { n: 1, c: *c, s: 1 },
+            [n, c, rest @ ..] => LossSizes {
                 n: *n,
                 c: *c,
                 s: rest.iter().product(),
@@ -61,7 +61,7 @@ struct Targets {
 }
 
 impl Targets {
-    fn new(view: &View<'_>, sizes: &Sizes, ignore_index: i64) -> Result<Targets> {
+    fn new(view: &View<'_>, sizes: &LossSizes, ignore_index: i64) -> Result<Targets> {
         if !matches!(view.dtype(), DType::I64 | DType::U8) {
             let message = format!(
                 "expected a target of class indices in int64, got {}",
@@ -153,7 +153,7 @@ fn nll<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         reduction,
         ignore_index,
     } = args.attrs()?;
-    let sizes = Sizes::new(scores, target)?;
+    let sizes = LossSizes::new(scores, target)?;
     let targets = Targets::new(target, &sizes, ignore_index)?;
     let weights = weights::<T>(rest.first(), sizes.c, dtype)?;
     let weight = |t: usize| weights.as_ref().map_or(T::ONE, |w| w[t]);
@@ -242,7 +242,7 @@ fn nll_backward<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         ignore_index,
         ..
     } = args.attrs()?;
-    let sizes = Sizes::new(out, target)?;
+    let sizes = LossSizes::new(out, target)?;
     let targets = Targets::new(target, &sizes, ignore_index)?;
     let weights = weights::<T>(Some(weight), sizes.c, dtype)?;
     let upstream = Upstream::<T>::new(grad, whole, reduction, dtype)?;

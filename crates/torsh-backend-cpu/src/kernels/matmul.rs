@@ -37,7 +37,7 @@ pub(crate) use integer::{Wrapping, product as wrapping_product};
 pub(crate) use operands::{Matrix, Product, Start};
 pub use slices::{Factor, Strided, multiply_add, multiply_add_by, multiply_by};
 
-use choose::{Batch, ProductAlgorithm, ProductProblem, Split, Steps};
+use choose::{Batch, MatrixSteps, ProductAlgorithm, ProductProblem, ProductSplit};
 
 use crate::machine::choice::pick;
 use crate::machine::tuning::matmul as tuning;
@@ -268,7 +268,7 @@ impl Problem {
 
     /// What the choice of an algorithm depends on.
     fn of(&self, dtype: DType, add: bool) -> ProductProblem {
-        let of = |which: usize| Steps {
+        let of = |which: usize| MatrixSteps {
             row: self.rows[which],
             col: self.cols[which],
         };
@@ -376,9 +376,9 @@ impl MatmulCall<'_> {
             k: p.k,
         };
         let even = all.is_multiple_of(parts) || all >= 4 * parts;
-        match pick::<Split>(&batch, parts) {
-            Split::Terms => return split_terms(&p, parts, [out, a, b], c, alpha, beta),
-            Split::Together => {
+        match pick::<ProductSplit>(&batch, parts) {
+            ProductSplit::Terms => return split_terms(&p, parts, [out, a, b], c, alpha, beta),
+            ProductSplit::Together => {
                 for index in 0..all {
                     let x = p.product([out, a, b], index, alpha, c.is_some());
                     let start = c.map(|c| Start {
@@ -395,7 +395,7 @@ impl MatmulCall<'_> {
                 }
                 return Ok(());
             }
-            Split::Results => {}
+            ProductSplit::Results => {}
         }
         let inside = if even { 1 } else { parts };
         let (pm, pn) = grid(p.m, p.n, inside);

@@ -60,28 +60,28 @@ trait StepRow<const HAS: u8> {
 type DeriveFn = fn([f64; NUMBERS], f64) -> [f64; DERIVED];
 
 /// What a step of one parameter computes with.
-struct Numbers<'a> {
+struct StepNumbers<'a> {
     part: &'a StepPart,
     derived: [f64; DERIVED],
 }
 
 /// Where a step's operands start; null for state that is not there.
 #[derive(Clone, Copy)]
-struct Operands {
+struct StepOperands {
     param: *mut u8,
     grad: *const u8,
     state: [*mut u8; STATE],
 }
 
 // SAFETY: threads get disjoint ranges of the elements, which the caller has locked.
-unsafe impl Send for Operands {}
+unsafe impl Send for StepOperands {}
 // SAFETY: as above.
-unsafe impl Sync for Operands {}
+unsafe impl Sync for StepOperands {}
 
-impl Operands {
+impl StepOperands {
     /// Operands without state.
-    fn new(param: *mut u8, grad: *const u8) -> Operands {
-        Operands {
+    fn new(param: *mut u8, grad: *const u8) -> StepOperands {
+        StepOperands {
             param,
             grad,
             state: [std::ptr::null_mut(); STATE],
@@ -89,7 +89,7 @@ impl Operands {
     }
 
     /// The operands from element `i` on, of `size` bytes each.
-    fn at(&self, i: usize, size: usize) -> Operands {
+    fn at(&self, i: usize, size: usize) -> StepOperands {
         let from = |p: *mut u8| {
             if p.is_null() {
                 p
@@ -97,7 +97,7 @@ impl Operands {
                 p.wrapping_add(i * size)
             }
         };
-        Operands {
+        StepOperands {
             param: from(self.param),
             grad: self.grad.wrapping_add(i * size),
             state: self.state.map(from),
@@ -109,14 +109,14 @@ impl Operands {
 ///
 /// # Safety
 /// The operands that the row has must be valid for them.
-type StepFn = unsafe fn(&Operands, usize, &Numbers<'_>);
+type StepFn = unsafe fn(&StepOperands, usize, &StepNumbers<'_>);
 
 multiversion! {
     /// A step of a row.
     ///
     /// # Safety
     /// As [`StepFn`].
-    unsafe fn row<A, T: Real, R: StepRow<HAS>; const HAS: u8>(o: &Operands, len: usize, n: &Numbers<'_>) {
+    unsafe fn row<A, T: Real, R: StepRow<HAS>; const HAS: u8>(o: &StepOperands, len: usize, n: &StepNumbers<'_>) {
         let (derived, n) = (n.derived.map(T::c), n.part);
         let numbers = n.numbers.map(T::c);
         let (decay, shrink) = (T::c(n.weight_decay), T::c(n.shrink));
@@ -154,23 +154,23 @@ multiversion! {
 
 /// A step for `float32` and for `float64`.
 #[derive(Clone, Copy)]
-struct Loops {
+struct StepLoops {
     single: StepFn,
     double: StepFn,
 }
 
-fn loops<R: StepRow<HAS>, const HAS: u8>(level: Level) -> Loops {
-    Loops {
+fn loops<R: StepRow<HAS>, const HAS: u8>(level: Level) -> StepLoops {
+    StepLoops {
         single: row::at::<f32, R, HAS>(level),
         double: row::at::<f64, R, HAS>(level),
     }
 }
 
 /// What the driver knows of a row.
-struct Entry {
+struct StepEntry {
     kernel: Kernel,
     /// A loop for each combination of the state that may be absent.
-    loops: Vec<Loops>,
+    loops: Vec<StepLoops>,
     derive: DeriveFn,
     /// For each tensor of state whether it may be absent.
     optional: Vec<bool>,
@@ -211,13 +211,13 @@ macro_rules! rows {
         $(at $step:ident [$($derived:ident)*] $derive:block)?
         |$p:ident, $g:ident| $body:block
     )*) => {
-        fn entries() -> Vec<Entry> {
+        fn entries() -> Vec<StepEntry> {
             let level = simd::level();
             let mut all = Vec::new();
             $({
-                struct This;
+                struct ThisStep;
                 #[allow(unused_mut, unused_variables, unused_assignments)]
-                impl<const HAS: u8> StepRow<HAS> for This {
+                impl<const HAS: u8> StepRow<HAS> for ThisStep {
                     const PRESENT: [bool; STATE] = {
                         let (mut present, mut i, mut bit) = ([false; STATE], 0, 0);
                         $(
@@ -268,10 +268,10 @@ macro_rules! rows {
                         ($p, state)
                     }
                 }
-                all.push(Entry {
+                all.push(StepEntry {
                     kernel: Kernel::$kernel,
-                    loops: variants!(This level [$($($has)?)*]),
-                    derive: <This as StepRow<0>>::derive,
+                    loops: variants!(ThisStep level [$($($has)?)*]),
+                    derive: <ThisStep as StepRow<0>>::derive,
                     optional: vec![$(optional!($($has)?)),*],
                 });
             })*
@@ -281,8 +281,8 @@ macro_rules! rows {
 }
 torsh_core::for_each_step! { rows }
 
-fn entry(kernel: Kernel) -> Option<&'static Entry> {
-    static ENTRIES: OnceLock<Vec<Entry>> = OnceLock::new();
+fn entry(kernel: Kernel) -> Option<&'static StepEntry> {
+    static ENTRIES: OnceLock<Vec<StepEntry>> = OnceLock::new();
     let all = ENTRIES.get_or_init(entries);
     all.iter().find(|e| e.kernel == kernel)
 }
@@ -291,7 +291,7 @@ fn entry(kernel: Kernel) -> Option<&'static Entry> {
 ///
 /// # Safety
 /// As [`StepFn`].
-type FirstFn = unsafe fn(&Operands, usize, &Numbers<'_>) -> usize;
+type FirstFn = unsafe fn(&StepOperands, usize, &StepNumbers<'_>) -> usize;
 
 /// The loop that an algorithm has beside the row's.
 fn first_part(algorithm: StepAlgorithm) -> Option<FirstFn> {
@@ -303,7 +303,7 @@ fn first_part(algorithm: StepAlgorithm) -> Option<FirstFn> {
 }
 
 /// Whether a step is Adam's, with all state there that must be, and of numbers that its own loop takes.
-fn is_plain_adam(row: Kernel, variant: usize, numbers: &Numbers<'_>) -> bool {
+fn is_plain_adam(row: Kernel, variant: usize, numbers: &StepNumbers<'_>) -> bool {
     #[cfg(target_arch = "x86_64")]
     return row == Kernel::AdamStep && variant == 0 && adam::takes(numbers);
     #[cfg(not(target_arch = "x86_64"))]
@@ -314,20 +314,20 @@ fn is_plain_adam(row: Kernel, variant: usize, numbers: &Numbers<'_>) -> bool {
 }
 
 /// One parameter's step.
-struct Item<'a> {
+struct ParameterStep<'a> {
     step: StepFn,
     /// What is to be done before, of `float32`.
     first: Option<FirstFn>,
     dtype: DType,
-    operands: Operands,
-    numbers: Numbers<'a>,
+    operands: StepOperands,
+    numbers: StepNumbers<'a>,
     len: usize,
 }
 
-impl Item<'_> {
+impl ParameterStep<'_> {
     /// # Safety
     /// As [`StepFn`].
-    unsafe fn loops(&self, o: &Operands, len: usize) {
+    unsafe fn loops(&self, o: &StepOperands, len: usize) {
         // SAFETY: the caller's promise.
         unsafe {
             let done = self.first.map_or(0, |f| f(o, len, &self.numbers));
@@ -353,7 +353,7 @@ impl Item<'_> {
             let n = (to - i).min(BLOCK);
             let there = self.operands.at(i, size);
             let mut own =
-                Operands::new(param.as_mut_ptr() as *mut u8, grad.as_mut_ptr() as *mut u8);
+                StepOperands::new(param.as_mut_ptr() as *mut u8, grad.as_mut_ptr() as *mut u8);
             // SAFETY: the caller's promise; a block has room for `n` floats.
             unsafe {
                 convert(half, there.param, DType::F32, own.param, n);
@@ -450,7 +450,7 @@ pub(crate) fn step(args: &KernelArgs<'_>) -> Result<()> {
         };
         let missing = || TorshError::invalid("", "the step needs a state that is not there");
         let param = outputs.next().ok_or_else(missing)?;
-        let mut operands = Operands::new(param.ptr(), grad.ptr());
+        let mut operands = StepOperands::new(param.ptr(), grad.ptr());
         let (mut variant, mut bit) = (0, 0);
         let fits = |v: &View<'_>| {
             let same = v.dtype() == param.dtype() && v.shape() == param.shape();
@@ -479,7 +479,7 @@ pub(crate) fn step(args: &KernelArgs<'_>) -> Result<()> {
         }
         let loops = entry.loops[variant];
         let len = param.numel();
-        let numbers = Numbers {
+        let numbers = StepNumbers {
             part,
             derived: (entry.derive)(part.numbers, step),
         };
@@ -489,7 +489,7 @@ pub(crate) fn step(args: &KernelArgs<'_>) -> Result<()> {
             plain_adam: is_plain_adam(args.kernel(), variant, &numbers),
         };
         let algorithm = pick::<StepAlgorithm>(&problem, pool::num_threads());
-        items.push(Item {
+        items.push(ParameterStep {
             step: match param.dtype() {
                 DType::F32 | DType::F16 | DType::BF16 => loops.single,
                 DType::F64 => loops.double,
@@ -535,13 +535,13 @@ multiversion! {
 }
 
 /// One gradient, for [`unscale`].
-struct Scaled {
+struct ScaledGradient {
     dtype: DType,
-    values: Operands,
+    values: StepOperands,
     len: usize,
 }
 
-impl Scaled {
+impl ScaledGradient {
     /// # Safety
     /// Elements `from..to` must be there.
     unsafe fn run(&self, from: usize, to: usize, factor: f64) -> bool {
@@ -589,9 +589,9 @@ pub(crate) fn unscale(args: &KernelArgs<'_>) -> Result<()> {
             return Err(args.unsupported());
         }
         let len = g.numel();
-        items.push(Scaled {
+        items.push(ScaledGradient {
             dtype: g.dtype(),
-            values: Operands::new(g.ptr(), g.ptr()),
+            values: StepOperands::new(g.ptr(), g.ptr()),
             len,
         });
     }

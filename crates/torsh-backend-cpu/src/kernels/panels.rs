@@ -32,7 +32,7 @@ pub(crate) const fn rows(level: Level, two: bool) -> usize {
 /// Which products count where a query sees no later keys: row `r` of the scores reaches column
 /// `r + d`.
 #[derive(Clone, Copy)]
-pub(crate) enum Band {
+pub(crate) enum CausalBand {
     /// All.
     All,
     /// Columns of the result up to the row's reach.
@@ -118,7 +118,7 @@ pub(crate) fn take(prefetches: &mut [Prefetch], bytes: usize) -> Option<*const u
 
 /// `c = a b` or `c += a b`; `c` has rows of whole panels.
 #[derive(Clone, Copy)]
-pub(crate) struct Product<T> {
+pub(crate) struct PanelProduct<T> {
     pub m: usize,
     pub n: usize,
     pub k: usize,
@@ -131,7 +131,7 @@ pub(crate) struct Product<T> {
     pub c: *mut T,
     pub ld: usize,
     pub add: bool,
-    pub band: Band,
+    pub band: CausalBand,
 }
 
 /// Adds the products of one term.
@@ -168,7 +168,7 @@ unsafe fn add_term<A: Arch, T: Real, const M: usize, const N: usize, const P: us
 /// The operands must hold what the sizes say.
 #[inline(always)]
 unsafe fn tile<A: Arch, T: Real, const M: usize, const N: usize, const P: usize>(
-    p: &Product<T>,
+    p: &PanelProduct<T>,
     k: usize,
     (a, b, c): (*const T, *const T, *mut T),
 ) {
@@ -218,7 +218,10 @@ unsafe fn tile<A: Arch, T: Real, const M: usize, const N: usize, const P: usize>
 /// # Safety
 /// As for [`tile`].
 #[inline(always)]
-unsafe fn multiply<A: Arch, T: Real, const N: usize>(p: &Product<T>, prefetches: &mut [Prefetch]) {
+unsafe fn multiply<A: Arch, T: Real, const N: usize>(
+    p: &PanelProduct<T>,
+    prefetches: &mut [Prefetch],
+) {
     let mut first = 0;
     let (mut b, mut c) = (p.b, p.c);
     let [panel, term] = p.right;
@@ -227,7 +230,7 @@ unsafe fn multiply<A: Arch, T: Real, const N: usize>(p: &Product<T>, prefetches:
         let most = rows(A::LEVEL, pair);
         // Tiles of about the same height: a low one waits for its sums.
         let height = match p.band {
-            Band::All => p.m.div_ceil(p.m.div_ceil(most).max(1)),
+            CausalBand::All => p.m.div_ceil(p.m.div_ceil(most).max(1)),
             _ => most,
         };
         let mut r = 0;
@@ -237,14 +240,14 @@ unsafe fn multiply<A: Arch, T: Real, const N: usize>(p: &Product<T>, prefetches:
             let reach = |d: isize| (r + rows) as isize + d;
             let mut both = pair;
             match p.band {
-                Band::All => {}
-                Band::Columns(d) if first as isize >= reach(d) => high = 0,
-                Band::Columns(d) => both &= ((first + N) as isize) < reach(d),
-                Band::Terms(d) => high = p.k.min(reach(d).max(0) as usize),
-                Band::Since(d) => low = p.k.min((r as isize - d).max(0) as usize),
+                CausalBand::All => {}
+                CausalBand::Columns(d) if first as isize >= reach(d) => high = 0,
+                CausalBand::Columns(d) => both &= ((first + N) as isize) < reach(d),
+                CausalBand::Terms(d) => high = p.k.min(reach(d).max(0) as usize),
+                CausalBand::Since(d) => low = p.k.min((r as isize - d).max(0) as usize),
             }
             // Scores beyond the reach are never read, sums of no terms are.
-            let skip = high == 0 && matches!(p.band, Band::Columns(_));
+            let skip = high == 0 && matches!(p.band, CausalBand::Columns(_));
             if !skip {
                 fetch(prefetches);
                 let a =
@@ -427,10 +430,10 @@ pub(crate) trait Panels: Real + Square {
     /// Columns of a panel.
     fn width(level: Level) -> usize;
     /// See [`multiply`].
-    unsafe fn product_with(p: &Product<Self>, prefetches: &mut [Prefetch]);
+    unsafe fn product_with(p: &PanelProduct<Self>, prefetches: &mut [Prefetch]);
     /// See [`multiply`].
     #[inline]
-    unsafe fn product(p: &Product<Self>) {
+    unsafe fn product(p: &PanelProduct<Self>) {
         // SAFETY: the caller's promise.
         unsafe { Self::product_with(p, &mut []) }
     }
@@ -439,7 +442,7 @@ pub(crate) trait Panels: Real + Square {
 macro_rules! panels {
     ($($t:ident $base:literal $fused:literal $avx2:literal $avx512:literal, $product:ident;)*) => {$(
         multiversion! {
-            pub(crate) unsafe fn $product<A>(p: &Product<$t>, prefetches: &mut [Prefetch]) {
+            pub(crate) unsafe fn $product<A>(p: &PanelProduct<$t>, prefetches: &mut [Prefetch]) {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match (A::LEVEL, A::FMA) {
@@ -461,7 +464,7 @@ macro_rules! panels {
                     Level::Base => $base,
                 }
             }
-            unsafe fn product_with(p: &Product<$t>, prefetches: &mut [Prefetch]) {
+            unsafe fn product_with(p: &PanelProduct<$t>, prefetches: &mut [Prefetch]) {
                 // SAFETY: the caller's promise.
                 unsafe { $product(p, prefetches) }
             }

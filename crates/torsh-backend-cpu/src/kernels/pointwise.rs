@@ -16,7 +16,7 @@ use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, View};
 use crate::machine::tuning::pointwise::{FEW_RESULTS, REPEAT, RESULTS};
 use crate::memory::blocks::{self, BlockOperand, MAX_INPUTS};
 use crate::memory::convert::convert;
-use crate::memory::element::{Packed, by_size};
+use crate::memory::element::{Addresses, Packed, by_size};
 use crate::memory::stream;
 use crate::memory::strided::StridedLoop;
 use loops::{LANES, Loop, LoopFn, Rule};
@@ -24,11 +24,11 @@ use table::entries;
 
 /// The numbers of a call as `[T; 4]`.
 #[repr(C, align(16))]
-struct Numbers([u8; 64]);
-static NO_NUMBERS: Numbers = Numbers([0; 64]);
+struct RowNumbers([u8; 64]);
+static NO_NUMBERS: RowNumbers = RowNumbers([0; 64]);
 
-fn numbers(args: &KernelArgs<'_>, dtype: DType) -> Numbers {
-    let mut all = Numbers([0; 64]);
+fn numbers(args: &KernelArgs<'_>, dtype: DType) -> RowNumbers {
+    let mut all = RowNumbers([0; 64]);
     let size = dtype.size();
     let (numbers, count) = args.row_numbers();
     for (place, s) in all.0.chunks_exact_mut(size).zip(&numbers[..count]) {
@@ -153,7 +153,7 @@ pub(crate) fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
     }
     let count = inputs.len() + 1;
     let l = StridedLoop::of_views(out.shape(), &views[..count]);
-    let p = Addresses([p; MAX_INPUTS]);
+    let p = Addresses([p]);
     // SAFETY: the views are valid for their layouts, which broadcast to the output's shape.
     unsafe {
         blocks::run(&l, &operands[..count], &|out, ins, n| {
@@ -202,17 +202,6 @@ fn single(
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 struct Slot([u8; 16]);
-
-/// Addresses on their way to other threads.
-#[derive(Clone, Copy)]
-struct Addresses([*const u8; MAX_INPUTS]);
-// SAFETY: what they point at is only read, or written in disjoint parts.
-unsafe impl Sync for Addresses {}
-impl Addresses {
-    fn get(&self) -> &[*const u8; MAX_INPUTS] {
-        &self.0
-    }
-}
 
 /// Whether a view is the same element all over.
 fn in_one_place(v: &View<'_>) -> bool {
@@ -264,9 +253,9 @@ fn large(
     let whole = steps[..f.arity].iter().all(|&s| s > 0);
     let direct = direct.filter(|_| streams && (out as usize).is_multiple_of(stream::LINE));
     let ins = Addresses(ins);
-    let rest = Addresses([out, p, p, p]);
+    let rest = Addresses([out.cast_const(), p]);
     blocks::parallel(n, &|r| {
-        let [out, p, ..] = *rest.get();
+        let [out, p] = *rest.get();
         let mut from = *ins.get();
         for (i, step) in from.iter_mut().zip(&steps) {
             *i = i.wrapping_add(r.start * step);
@@ -292,7 +281,7 @@ fn large(
 
 /// Results on their way past the caches.
 #[repr(align(64))]
-struct Results(MaybeUninit<[u8; RESULTS]>);
+struct StreamBuffer(MaybeUninit<[u8; RESULTS]>);
 
 /// A loop over a part of its operands at a time, whose results are written past the caches if
 /// `streamed`.
@@ -309,7 +298,7 @@ unsafe fn in_blocks(
     p: *const u8,
     streamed: bool,
 ) {
-    let mut results = Results(MaybeUninit::uninit());
+    let mut results = StreamBuffer(MaybeUninit::uninit());
     let results = results.0.as_mut_ptr().cast::<u8>();
     let few = streamed && machine().few_fill_buffers;
     let results_fit = if few { FEW_RESULTS } else { RESULTS } / f.out_size;
@@ -375,9 +364,9 @@ fn refuse_zero(v: &View<'_>, wanted: DType) -> Result<()> {
         return Ok(());
     }
     let l = StridedLoop::of_views(v.shape(), &[v]);
-    let (ptr, dtype) = (Addresses([v.ptr(); MAX_INPUTS]), v.dtype());
+    let (ptr, dtype) = (Addresses([v.ptr()]), v.dtype());
     blocks::parallel(l.numel(), &|range| {
-        l.for_each_run(range, &[ptr.get()[0] as *mut u8], |ptrs, n, steps| {
+        l.for_each_run(range, ptr.get(), |ptrs, n, steps| {
             let mut at = 0;
             let mut raw = [Slot([0; 16]); 64];
             let mut own = [Slot([0; 16]); 64];

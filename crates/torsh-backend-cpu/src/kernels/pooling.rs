@@ -30,18 +30,18 @@ use crate::memory::dense::{Dense, DenseOut, Ptr, wide};
 use crate::memory::operands::{missing, operands};
 use axis::{PoolGeometry, PoolWindows, Window};
 use choose::{PoolAlgorithm, PoolKind, PoolProblem};
-use lines::Columns;
-use runs::{Row, Run};
+use lines::LineWindows;
+use runs::{PoolingRow, WindowRun};
 
 /// An element that has an order and a smallest value.
-trait Ordered: Copy + Send + Sync {
+trait MaxPoolElement: Copy + Send + Sync {
     const LOWEST: Self;
     /// Whether `self` takes the place of the maximum so far.
     fn wins(self, best: Self) -> bool;
     /// All maxima by [`lines`], past the caches or not; `None` for a type that these do not take.
     fn small(
         _: &PoolGeometry,
-        _how: (Columns, bool),
+        _how: (LineWindows, bool),
         _src: Ptr<Self>,
         _dst: Ptr<Self>,
     ) -> Option<Result<()>> {
@@ -51,13 +51,13 @@ trait Ordered: Copy + Send + Sync {
     ///
     /// # Safety
     /// As for [`runs::maxima`].
-    unsafe fn maxima(_row: &Row<Self>, _at: Option<*mut i64>) -> bool {
+    unsafe fn maxima(_row: &PoolingRow<Self>, _at: Option<*mut i64>) -> bool {
         false
     }
 }
 macro_rules! ordered {
     ($($t:ty: $lowest:expr, |$v:ident, $best:ident| $wins:expr $(, $maxima:path $(, $small:path)?)?;)*) => {$(
-        impl Ordered for $t {
+        impl MaxPoolElement for $t {
             const LOWEST: $t = $lowest;
             #[inline(always)]
             fn wins(self, $best: $t) -> bool {
@@ -66,13 +66,13 @@ macro_rules! ordered {
             }
             $($(fn small(
                 g: &PoolGeometry,
-                how: (Columns, bool),
+                how: (LineWindows, bool),
                 src: Ptr<$t>,
                 dst: Ptr<$t>,
             ) -> Option<Result<()>> {
                 Some($small(g, how, None, src, dst))
             })?
-            unsafe fn maxima(row: &Row<$t>, at: Option<*mut i64>) -> bool {
+            unsafe fn maxima(row: &PoolingRow<$t>, at: Option<*mut i64>) -> bool {
                 // SAFETY: the caller's promise.
                 unsafe { $maxima(row, at) };
                 true
@@ -117,10 +117,10 @@ fn choose(
     g: &PoolGeometry,
     kind: PoolKind,
     dtype: DType,
-    run: Option<Run>,
-) -> (PoolAlgorithm, Option<(Columns, bool)>) {
+    run: Option<WindowRun>,
+) -> (PoolAlgorithm, Option<(LineWindows, bool)>) {
     let columns = match (dtype, kind) {
-        (DType::F32, PoolKind::Maxima | PoolKind::Means) => Columns::of(&g.axes[2]),
+        (DType::F32, PoolKind::Maxima | PoolKind::Means) => LineWindows::of(&g.axes[2]),
         _ => None,
     };
     let problem = PoolProblem {
@@ -160,7 +160,7 @@ pub(crate) fn max_pool(args: &KernelArgs<'_>) -> Result<()> {
     }
 }
 
-fn run<T: Ordered>(args: &KernelArgs<'_>, g: &PoolGeometry) -> Result<()> {
+fn run<T: MaxPoolElement>(args: &KernelArgs<'_>, g: &PoolGeometry) -> Result<()> {
     let input = Dense::new(&args.inputs()[0], args.inputs()[0].dtype())?;
     let out = DenseOut::new(&args.outputs()[0], args.outputs()[0].dtype())?;
     let indices = DenseOut::optional(args.outputs().get(1), DType::I64)?;
@@ -168,7 +168,7 @@ fn run<T: Ordered>(args: &KernelArgs<'_>, g: &PoolGeometry) -> Result<()> {
     let at = indices.as_ref().map(|i| i.ptr::<i64>());
     let [dz, dy, dx] = &g.axes;
     // Positions in vectors have 32 bits.
-    let run = Run::of(dx).filter(|_| g.in_pixels() <= u32::MAX as usize);
+    let run = WindowRun::of(dx).filter(|_| g.in_pixels() <= u32::MAX as usize);
     let kind = match at {
         None => PoolKind::Maxima,
         Some(_) => PoolKind::Positions,
@@ -198,7 +198,7 @@ fn run<T: Ordered>(args: &KernelArgs<'_>, g: &PoolGeometry) -> Result<()> {
                 if let Some(run) = run
                     && runs::fits([wz, wy], [dz.dilation, dy.dilation])
                 {
-                    let row = Row {
+                    let row = PoolingRow {
                         src,
                         plane: plane_size,
                         height: dy.input,
@@ -228,7 +228,7 @@ fn run<T: Ordered>(args: &KernelArgs<'_>, g: &PoolGeometry) -> Result<()> {
 
 /// # Safety
 /// `src` is to one plane, the others to one row of the output.
-unsafe fn windows<T: Ordered>(
+unsafe fn windows<T: MaxPoolElement>(
     g: &PoolGeometry,
     [wz, wy]: [Window; 2],
     which: Range<usize>,

@@ -43,11 +43,11 @@ use torsh_core::{DType, Kernel, KernelArgs, Result, attrs};
 use arg::Arg;
 use drive::{Fold, Job, Params, run};
 use fold::*;
-use load::{As, is_native, loader};
+use load::{As, BFloat16, Float16, is_native, loader};
 
 macro_rules! folds {
-    ($tile:ty; 5) => { folds![$tile, $tile, $tile, $tile, $tile] };
-    ($($tile:ty),* $(,)?) => { [$( { const F: Fold = Fold::of::<$tile>(); &F } ),*] };
+    ($op:ty; 5) => { folds![$op, $op, $op, $op, $op] };
+    ($($op:ty),* $(,)?) => { [$( { const F: Fold = Fold::of::<$op>(); &F } ),*] };
 }
 
 fn start(
@@ -98,8 +98,8 @@ pub(crate) fn arithmetic(args: &KernelArgs<'_>) -> Result<()> {
     };
     let all = match args.kernel() {
         Kernel::Sum => folds![Of<SumF32>, Of<SumF64>, Of<SumI64>, Of<SumC64>, Of<SumC128>],
-        Kernel::Prod if from == DType::F16 => folds![HalfProd<ToF16>; 5],
-        Kernel::Prod if from == DType::BF16 => folds![HalfProd<ToBF16>; 5],
+        Kernel::Prod if from == DType::F16 => folds![HalfProd<Float16>; 5],
+        Kernel::Prod if from == DType::BF16 => folds![HalfProd<BFloat16>; 5],
         Kernel::Prod => folds![
             Of<ProdF32>,
             Of<ProdF64>,

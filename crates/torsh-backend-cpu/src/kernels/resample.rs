@@ -23,8 +23,8 @@ use crate::machine::tuning::resample::GRAIN;
 use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch};
 use crate::memory::operands::{missing, operands};
 use choose::{ResampleAlgorithm, ResampleProblem};
-use pass::{Blend, Pairs, adjacent, both, memory_of_both, pairs, parts_of_both, pass};
-use table::{ResampleAxis, Table};
+use pass::{Blend, BlendPairs, adjacent, both, memory_of_both, pairs, parts_of_both, pass};
+use table::{ResampleAxis, ResampleTable};
 
 /// Planes, and the sizes of both sides.
 struct ResampleGeometry {
@@ -144,10 +144,10 @@ fn gather<T: Copy + Send + Sync, W: num_traits::Float>(
 
 /// One step of a resampling: a dimension's table, and the sizes around it.
 struct Step<T> {
-    table: Table<T>,
+    table: ResampleTable<T>,
     /// The number of items of every element, where it is the same.
     uniform: Option<usize>,
-    pairs: Option<Vec<Pairs<T>>>,
+    pairs: Option<Vec<BlendPairs<T>>>,
     input: usize,
     outer: usize,
     inner: usize,

@@ -25,7 +25,7 @@ mod packed;
 #[cfg(feature = "unit-tests")]
 mod tests;
 
-use packed::Packed;
+use packed::PackedWeight;
 use torsh_core::attrs::{self, RnnMode as Mode};
 use torsh_core::{DType, Kernel, KernelArgs, Result, View, pool};
 
@@ -241,7 +241,7 @@ fn run<T: Panels, const L: usize>(args: &KernelArgs<'_>, dtype: DType) -> Result
     };
     let shares = packed::shares(&call, batch, [width, p], w_hr.is_some(), false);
     if let Some(shares) = shares {
-        let wt = Packed::transposed(w.ptr::<T>(), [p, width])?;
+        let wt = PackedWeight::transposed(w.ptr::<T>(), [p, width])?;
         let room = wt.beside(batch);
         let beside = Scratch::<T>::new(room * shares.len())?;
         let beside = Ptr::new(beside.ptr());
@@ -447,7 +447,7 @@ fn run_backward<T: Panels, const L: usize>(args: &KernelArgs<'_>, dtype: DType) 
     let shares = packed::shares(&call, batch, [width, p], w_hr.is_some(), true);
     let from = if call.mode == Mode::Gru { dg } else { dx };
     if let Some(shares) = &shares {
-        let w = Packed::new(w, [width, p])?;
+        let w = PackedWeight::new(w, [width, p])?;
         let room = w.beside(batch);
         let beside = Scratch::<T>::new(room * shares.len())?;
         let beside = Ptr::new(beside.ptr());

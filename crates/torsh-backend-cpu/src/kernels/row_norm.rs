@@ -155,7 +155,7 @@ unsafe fn sums_of<T: Real>(n: usize, mean: T, g: impl Fn(usize) -> T, x: *const 
 
 /// How the elements lie.
 #[derive(Clone, Copy)]
-struct Sizes {
+struct RowNormSizes {
     rows: usize,
     n: usize,
     groups: usize,
@@ -163,11 +163,11 @@ struct Sizes {
     centred: bool,
 }
 
-impl Sizes {
+impl RowNormSizes {
     /// Checks that a tensor of so many elements is these rows. Those of an empty one may be longer
     /// than memory can be.
-    fn check(self, numel: usize) -> Result<Sizes> {
-        let Sizes { rows, n, .. } = self;
+    fn check(self, numel: usize) -> Result<RowNormSizes> {
+        let RowNormSizes { rows, n, .. } = self;
         let parts = n.checked_rem(self.spread) == Some(0) || rows == 0;
         match self.groups > 0 && self.spread > 0 && parts && rows.checked_mul(n) == Some(numel) {
             true => Ok(self),
@@ -261,7 +261,7 @@ impl<T: Real> Past<T> {
 fn run<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let ([out, mean_out, rstd_out], [input, weight, bias]) = operands(args)?;
     let a = args.attrs::<attrs::RowNorm>()?;
-    let sizes = Sizes {
+    let sizes = RowNormSizes {
         rows: a.rows,
         n: a.n,
         groups: a.groups,
@@ -366,7 +366,7 @@ fn run<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
 fn backward<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let ([dx, dw, db], [g, input, weight, mean, rstd]) = operands(args)?;
     let a = args.attrs::<attrs::RowNormBackward>()?;
-    let sizes = Sizes {
+    let sizes = RowNormSizes {
         rows: a.rows,
         n: a.n,
         groups: a.groups,
@@ -391,7 +391,7 @@ fn backward<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         true => Some(Scratch::<T>::new(2 * blocks * width)?),
         false => None,
     };
-    let call = Backward {
+    let call = RowNormBackward {
         sizes,
         g: g.ptr(),
         x: x.ptr(),
@@ -435,8 +435,8 @@ fn backward<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
 }
 
 /// The operands of one backward call.
-struct Backward<T> {
-    sizes: Sizes,
+struct RowNormBackward<T> {
+    sizes: RowNormSizes,
     g: Ptr<T>,
     x: Ptr<T>,
     weight: Option<Ptr<T>>,
@@ -445,13 +445,13 @@ struct Backward<T> {
     dx: Option<Ptr<T>>,
 }
 
-impl<T: Real> Backward<T> {
+impl<T: Real> RowNormBackward<T> {
     /// The gradients of some rows; those of the parameters into `sums`, weight first.
     ///
     /// # Safety
     /// The operands must have the sizes.
     unsafe fn rows(&self, rows: Range<usize>, mut sums: Option<&mut [T]>) {
-        let Sizes { n, spread, .. } = self.sizes;
+        let RowNormSizes { n, spread, .. } = self.sizes;
         let count = n as f64;
         let width = self.sizes.parameters();
         if let Some(sums) = &mut sums {

@@ -96,12 +96,12 @@ macro_rules! carried {
 }
 
 type C = Complex<f64>;
-carried!(SumF64, f64, 0.0, real, |a, x| a + x);
-carried!(SumI64, i64, 0, int, |a, x| a.wrapping_add(x));
-carried!(SumC128, C, C::new(0.0, 0.0), complex, |a, x| a + x);
-carried!(ProdF64, f64, 1.0, real, |a, x| a * x);
-carried!(ProdI64, i64, 1, int, |a, x| a.wrapping_mul(x));
-carried!(ProdC128, C, C::new(1.0, 0.0), complex, |a, x| a * x);
+carried!(CumSumF64, f64, 0.0, real, |a, x| a + x);
+carried!(CumSumI64, i64, 0, int, |a, x| a.wrapping_add(x));
+carried!(CumSumC128, C, C::new(0.0, 0.0), complex, |a, x| a + x);
+carried!(CumProdF64, f64, 1.0, real, |a, x| a * x);
+carried!(CumProdI64, i64, 1, int, |a, x| a.wrapping_mul(x));
+carried!(CumProdC128, C, C::new(1.0, 0.0), complex, |a, x| a * x);
 
 struct LogSumExpF64;
 impl Scan for LogSumExpF64 {
@@ -173,10 +173,10 @@ macro_rules! extreme {
         }
     };
 }
-extreme!(MaxF64, f64, >=, real);
-extreme!(MinF64, f64, <=, real);
-extreme!(MaxI64, i64, >=, int);
-extreme!(MinI64, i64, <=, int);
+extreme!(CumMaxF64, f64, >=, real);
+extreme!(CumMinF64, f64, <=, real);
+extreme!(CumMaxI64, i64, >=, int);
+extreme!(CumMinI64, i64, <=, int);
 
 pub(crate) fn scan(args: &KernelArgs<'_>) -> Result<()> {
     let (from, to) = (args.inputs()[0].dtype(), args.outputs()[0].dtype());
@@ -191,18 +191,18 @@ pub(crate) fn scan(args: &KernelArgs<'_>) -> Result<()> {
         _ => As::I64,
     };
     match (args.kernel(), through) {
-        (Kernel::CumSum, As::F64) => run::<SumF64>(args, through),
-        (Kernel::CumSum, As::I64) => run::<SumI64>(args, through),
-        (Kernel::CumSum, _) => run::<SumC128>(args, through),
-        (Kernel::CumProd, As::F64) => run::<ProdF64>(args, through),
-        (Kernel::CumProd, As::I64) => run::<ProdI64>(args, through),
-        (Kernel::CumProd, _) => run::<ProdC128>(args, through),
+        (Kernel::CumSum, As::F64) => run::<CumSumF64>(args, through),
+        (Kernel::CumSum, As::I64) => run::<CumSumI64>(args, through),
+        (Kernel::CumSum, _) => run::<CumSumC128>(args, through),
+        (Kernel::CumProd, As::F64) => run::<CumProdF64>(args, through),
+        (Kernel::CumProd, As::I64) => run::<CumProdI64>(args, through),
+        (Kernel::CumProd, _) => run::<CumProdC128>(args, through),
         (Kernel::LogCumSumExp, As::F64) => run::<LogSumExpF64>(args, through),
         (Kernel::LogCumSumExp, As::C128) => run::<LogSumExpC128>(args, through),
-        (Kernel::CumMax, As::F64) => run::<MaxF64>(args, through),
-        (Kernel::CumMax, As::I64) => run::<MaxI64>(args, through),
-        (Kernel::CumMin, As::F64) => run::<MinF64>(args, through),
-        (Kernel::CumMin, As::I64) => run::<MinI64>(args, through),
+        (Kernel::CumMax, As::F64) => run::<CumMaxF64>(args, through),
+        (Kernel::CumMax, As::I64) => run::<CumMaxI64>(args, through),
+        (Kernel::CumMin, As::F64) => run::<CumMinF64>(args, through),
+        (Kernel::CumMin, As::I64) => run::<CumMinI64>(args, through),
         _ => Err(args.unsupported()),
     }
 }

@@ -19,8 +19,8 @@ use torsh_core::{DType, Kernel, KernelArgs, Result, Shape, View, alloc, attrs, p
 use crate::kernels::exp_rows::ExpRows;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::exp_rows::{exp_sum_512, scale_512, softmax_past_512};
-use crate::kernels::reduce::fold::{self, Half, ToBF16, ToF16};
-use crate::kernels::reduce::load::{As, Load, Store, loader, storer};
+use crate::kernels::reduce::fold;
+use crate::kernels::reduce::load::{As, BFloat16, Float16, Half, Load, Store, loader, storer};
 use crate::kernels::reduce::plan::{Dim, DimList, ReduceWalk, merge, order};
 use crate::machine::choice::pick;
 use crate::memory::dense::Dense;
@@ -48,10 +48,10 @@ multiversion! {
     }
 }
 
-type RowFn = unsafe fn(*const u8, *const u8, *mut u8, usize);
-type TileFn = unsafe fn(*const u8, isize, *const u8, isize, *mut u8, isize, usize, usize);
+type SoftmaxRowFn = unsafe fn(*const u8, *const u8, *mut u8, usize);
+type SoftmaxTileFn = unsafe fn(*const u8, isize, *const u8, isize, *mut u8, isize, usize, usize);
 
-fn loops<O: Op>() -> (RowFn, TileFn) {
+fn loops<O: Op>() -> (SoftmaxRowFn, SoftmaxTileFn) {
     (row_fn::select::<O>(), tile_fn::select::<O>())
 }
 
@@ -103,10 +103,10 @@ pub(crate) fn softmax(args: &KernelArgs<'_>) -> Result<()> {
         Kernel::Softmax => loops::<Soft<f32>>(),
         Kernel::LogSoftmax if wide => loops::<LogSoft<f64>>(),
         Kernel::LogSoftmax if last && x.dtype() == DType::F16 => {
-            loops::<LogSoft<f32, Rounded<ToF16>>>()
+            loops::<LogSoft<f32, Rounded<Float16>>>()
         }
         Kernel::LogSoftmax if last && x.dtype() == DType::BF16 => {
-            loops::<LogSoft<f32, Rounded<ToBF16>>>()
+            loops::<LogSoft<f32, Rounded<BFloat16>>>()
         }
         Kernel::LogSoftmax => loops::<LogSoft<f32>>(),
         Kernel::SoftmaxBackward if wide => loops::<SoftBackward<f64>>(),

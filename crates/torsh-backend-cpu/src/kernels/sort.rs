@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use torsh_core::{DType, KernelArgs, Result, TorshError, View, attrs, pool};
 
-use crate::kernels::index::{IndexWalk, Ptr};
+use crate::kernels::index::{IndexPtr, IndexWalk};
 use crate::machine::choice::pick;
 use crate::machine::tuning::sort::GRAIN;
 use crate::memory::dense::Scratch;
-use choose::{LinesProblem, SortSplit};
+use choose::{SortSplit, SortSplitProblem};
 pub(crate) use keys::Ordered;
-use line::Line;
+use line::SortLine;
 
 /// Calls `$f::<T>(..)` with the element type of a dtype; complex numbers have no order.
 macro_rules! by_ordered {
@@ -45,7 +45,7 @@ use by_ordered;
 
 /// The lines along one dimension of an input and of the values and indices made of them; a 0-d
 /// input is one line of one element.
-struct Lines {
+struct SortLines {
     /// Walks the first elements of all lines: input, values, indices.
     starts: IndexWalk<3>,
     /// Elements of an input line.
@@ -53,17 +53,17 @@ struct Lines {
     /// Strides along the line: input, values, indices.
     steps: [isize; 3],
     /// The first elements: input, values, indices.
-    ptrs: [Ptr<u8>; 3],
+    ptrs: [IndexPtr<u8>; 3],
 }
 
-impl Lines {
-    fn new(args: &KernelArgs<'_>, dim: usize) -> Result<Lines> {
+impl SortLines {
+    fn new(args: &KernelArgs<'_>, dim: usize) -> Result<SortLines> {
         let input = &args.inputs()[0];
         let views: [&View<'_>; 3] = [input, &args.outputs()[0], &args.outputs()[1]];
-        let ptrs = views.map(Ptr::of);
+        let ptrs = views.map(IndexPtr::of);
         if input.shape().is_empty() {
             let starts = IndexWalk::new(&[], [&[], &[], &[]]);
-            return Ok(Lines {
+            return Ok(SortLines {
                 starts,
                 length: 1,
                 steps: [1; 3],
@@ -80,7 +80,7 @@ impl Lines {
         let mut shape = input.shape().to_vec();
         shape[dim] = 1;
         let starts = IndexWalk::new(&shape, views.map(|v| v.strides()));
-        Ok(Lines {
+        Ok(SortLines {
             starts,
             length,
             steps: views.map(|v| v.strides()[dim]),
@@ -92,7 +92,7 @@ impl Lines {
     fn each<I: Copy>(
         &self,
         n: usize,
-        f: impl Fn([isize; 3], Ptr<I>) -> Result<()> + Sync,
+        f: impl Fn([isize; 3], IndexPtr<I>) -> Result<()> + Sync,
     ) -> Result<()> {
         // Lines without elements may be as many as a number can say.
         if self.length == 0 {
@@ -105,7 +105,7 @@ impl Lines {
                 failed.store(true, Ordering::Relaxed);
                 return;
             };
-            let items = Ptr::new(room.ptr());
+            let items = IndexPtr::new(room.ptr());
             self.starts.run(range, |first, n, steps| {
                 for j in 0..n as isize {
                     let first = std::array::from_fn(|k| first[k] + j * steps[k]);
@@ -115,7 +115,7 @@ impl Lines {
                 }
             });
         };
-        let problem = LinesProblem {
+        let problem = SortSplitProblem {
             lines,
             n: self.length,
         };
@@ -136,14 +136,14 @@ impl Lines {
     ///
     /// # Safety
     /// They must be those of a line.
-    unsafe fn line<T>(&self, first: [isize; 3], invert: u64) -> Line<T> {
+    unsafe fn line<T>(&self, first: [isize; 3], invert: u64) -> SortLine<T> {
         let [input, values, indices] = self.ptrs;
         // SAFETY: the caller's promise.
         unsafe {
-            Line {
-                input: Ptr::new(input.cast::<T>().at(first[0])),
-                values: Ptr::new(values.cast::<T>().at(first[1])),
-                indices: Ptr::new(indices.cast::<i64>().at(first[2])),
+            SortLine {
+                input: IndexPtr::new(input.cast::<T>().at(first[0])),
+                values: IndexPtr::new(values.cast::<T>().at(first[1])),
+                indices: IndexPtr::new(indices.cast::<i64>().at(first[2])),
                 steps: self.steps,
                 n: self.length,
                 invert,
@@ -169,7 +169,7 @@ pub(crate) fn sort(args: &KernelArgs<'_>) -> Result<()> {
 
 fn sort_as<T: Ordered>(args: &KernelArgs<'_>) -> Result<()> {
     let &attrs::Sort { dim, descending } = args.attrs()?;
-    let lines = Lines::new(args, dim)?;
+    let lines = SortLines::new(args, dim)?;
     let invert = inversion::<T>(descending);
     lines.each(radix::room(lines.length), |first, scratch| {
         // SAFETY: the outputs have the input's shape and are new.

@@ -634,7 +634,7 @@ pub(crate) mod reduce {
     /// Bytes of the buffer for converted or gathered elements.
     pub(crate) const BUFFER: usize = 16 * 1024;
     /// Runs of fewer elements are folded side by side, as columns, since each costs what joining its lanes
-    /// does. A `Tile` may say otherwise.
+    /// does. A `ReduceOp` may say otherwise.
     pub(crate) const SHORT: usize = 64;
     /// Elements of a part of a long run.
     pub(crate) const PART: usize = 16 * RUN;

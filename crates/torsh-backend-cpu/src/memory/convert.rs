@@ -20,7 +20,7 @@ use crate::simd::{self, Level};
 /// Converts `n` adjacent elements.
 type CastFn = unsafe fn(*const u8, *mut u8, usize);
 
-trait Source: Copy {
+trait CastSource: Copy {
     fn to_bool(self) -> bool;
     fn to_i32(self) -> i32;
     fn to_i64(self) -> i64;
@@ -32,13 +32,13 @@ trait Source: Copy {
     }
 }
 
-trait Target: Copy {
-    fn cast<S: Source>(s: S) -> Self;
+trait CastTarget: Copy {
+    fn cast<S: CastSource>(s: S) -> Self;
 }
 
 macro_rules! integers {
     ($($t:ident via $to:ident),*) => {$(
-        impl Source for $t {
+        impl CastSource for $t {
             #[inline(always)]
             fn to_bool(self) -> bool { self != 0 }
             #[inline(always)]
@@ -50,9 +50,9 @@ macro_rules! integers {
             #[inline(always)]
             fn to_f64(self) -> f64 { self as f64 }
         }
-        impl Target for $t {
+        impl CastTarget for $t {
             #[inline(always)]
-            fn cast<S: Source>(s: S) -> Self { s.$to() as $t }
+            fn cast<S: CastSource>(s: S) -> Self { s.$to() as $t }
         }
     )*};
 }
@@ -60,7 +60,7 @@ integers!(u8 via to_i64, i8 via to_i32, i16 via to_i32, i32 via to_i32, i64 via 
 
 macro_rules! floats {
     ($($t:ident $to:ident),*) => {$(
-        impl Source for $t {
+        impl CastSource for $t {
             #[inline(always)]
             fn to_bool(self) -> bool { self != 0.0 }
             #[inline(always)]
@@ -87,11 +87,11 @@ macro_rules! floats {
             #[inline(always)]
             fn to_f64(self) -> f64 { self as f64 }
         }
-        impl Target for $t {
+        impl CastTarget for $t {
             #[inline(always)]
-            fn cast<S: Source>(s: S) -> Self { s.$to() }
+            fn cast<S: CastSource>(s: S) -> Self { s.$to() }
         }
-        impl Source for Complex<$t> {
+        impl CastSource for Complex<$t> {
             #[inline(always)]
             fn to_bool(self) -> bool { self.re != 0.0 || self.im != 0.0 }
             #[inline(always)]
@@ -105,15 +105,15 @@ macro_rules! floats {
             #[inline(always)]
             fn imaginary(self) -> f64 { self.im as f64 }
         }
-        impl Target for Complex<$t> {
+        impl CastTarget for Complex<$t> {
             #[inline(always)]
-            fn cast<S: Source>(s: S) -> Self { Complex::new(s.$to(), s.imaginary() as $t) }
+            fn cast<S: CastSource>(s: S) -> Self { Complex::new(s.$to(), s.imaginary() as $t) }
         }
     )*};
 }
 floats!(f32 to_f32, f64 to_f64);
 
-impl Source for Byte {
+impl CastSource for Byte {
     #[inline(always)]
     fn to_bool(self) -> bool {
         self.get()
@@ -135,16 +135,16 @@ impl Source for Byte {
         self.get() as u8 as f64
     }
 }
-impl Target for Byte {
+impl CastTarget for Byte {
     #[inline(always)]
-    fn cast<S: Source>(s: S) -> Self {
+    fn cast<S: CastSource>(s: S) -> Self {
         Byte::new(s.to_bool())
     }
 }
 
 multiversion! {
     /// [`CastFn`] of two types.
-    unsafe fn cast<A, S: Source, D: Target>(src: *const u8, dst: *mut u8, n: usize) {
+    unsafe fn cast<A, S: CastSource, D: CastTarget>(src: *const u8, dst: *mut u8, n: usize) {
         // SAFETY: the caller's promise: both are valid for `n` elements and do not overlap.
         let (src, dst) = unsafe { slices::<S, D>(src, dst, n) };
         for (d, s) in dst.iter_mut().zip(src) {
@@ -165,7 +165,7 @@ multiversion! {
     }
 }
 
-fn to<S: Source>(to: DType, level: Level) -> Option<CastFn> {
+fn to<S: CastSource>(to: DType, level: Level) -> Option<CastFn> {
     Some(match to {
         DType::U8 => cast::light::<S, u8>(level),
         DType::I8 => cast::light::<S, i8>(level),

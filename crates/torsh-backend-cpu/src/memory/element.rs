@@ -7,12 +7,14 @@ pub(crate) struct Packed<T>(pub T);
 
 /// Addresses on their way to other threads.
 #[derive(Clone, Copy)]
-pub(crate) struct Addresses<const N: usize>(pub [*mut u8; N]);
+pub(crate) struct Addresses<P, const N: usize>(pub [P; N]);
 // SAFETY: what they point at is only read, or written in disjoint parts.
-unsafe impl<const N: usize> Sync for Addresses<N> {}
-impl<const N: usize> Addresses<N> {
+unsafe impl<const N: usize> Sync for Addresses<*mut u8, N> {}
+// SAFETY: as above.
+unsafe impl<const N: usize> Sync for Addresses<*const u8, N> {}
+impl<P, const N: usize> Addresses<P, N> {
     #[inline]
-    pub fn get(&self) -> &[*mut u8; N] {
+    pub fn get(&self) -> &[P; N] {
         &self.0
     }
 }

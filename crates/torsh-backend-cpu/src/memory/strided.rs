@@ -14,7 +14,7 @@ use torsh_core::View;
 pub const MAX_OPERANDS: usize = 8;
 
 /// Byte strides of all operands in one dimension.
-type Steps = [isize; MAX_OPERANDS];
+type ByteStrides = [isize; MAX_OPERANDS];
 
 /// The dimensions of several operands, reduced to what has to be walked; see the module.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub struct StridedLoop {
     numel: usize,
     /// Sizes, innermost first; never empty, and no 1 beside another dimension.
     shape: SmallVec<[usize; 6]>,
-    steps: SmallVec<[Steps; 6]>,
+    steps: SmallVec<[ByteStrides; 6]>,
 }
 
 impl StridedLoop {

@@ -138,12 +138,12 @@ pub(crate) unsafe fn turn(
 }
 
 /// A block: `dst[j][i] = src[i][j]`, with the steps of the rows in bytes.
-type BlockFn = unsafe fn(*const u8, isize, *mut u8, isize);
+type TransposeBlockFn = unsafe fn(*const u8, isize, *mut u8, isize);
 
 /// The block kernel for elements of `size` bytes, and its rows and columns. It writes past the
 /// caches if `streams`, to lines that start at multiples of [`LINE`].
 #[cfg(target_arch = "x86_64")]
-fn block(size: usize, streams: bool) -> Option<(usize, usize, BlockFn)> {
+fn block(size: usize, streams: bool) -> Option<(usize, usize, TransposeBlockFn)> {
     let wide = crate::simd::Level::Avx2.is_available();
     match size {
         1 => Some((8, 8, x86::block8_of_1)),
@@ -157,7 +157,7 @@ fn block(size: usize, streams: bool) -> Option<(usize, usize, BlockFn)> {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn block(_: usize, _: bool) -> Option<(usize, usize, BlockFn)> {
+fn block(_: usize, _: bool) -> Option<(usize, usize, TransposeBlockFn)> {
     None
 }
 
@@ -182,7 +182,7 @@ impl TransposeSide {
 /// Both must be valid for the tile, and the kernel be one for elements of `size` bytes.
 unsafe fn tile(
     size: usize,
-    kernel: Option<(usize, usize, BlockFn)>,
+    kernel: Option<(usize, usize, TransposeBlockFn)>,
     src: TransposeSide,
     dst: TransposeSide,
     [rows, columns]: [usize; 2],

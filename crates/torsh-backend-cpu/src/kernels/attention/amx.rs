@@ -15,8 +15,8 @@ use std::arch::x86_64::*;
 
 use torsh_core::{Kernel, KernelArgs, Result};
 
-use super::Sizes;
-use crate::kernels::matmul::amx::pack::Lines;
+use super::AttentionSizes;
+use crate::kernels::matmul::amx::pack::AmxLines;
 use crate::kernels::matmul::amx::{OF_STEP, SIDE, STEP, SplitParts};
 use crate::machine::tuning::attention_amx::MOST;
 use crate::simd::Avx512;
@@ -24,7 +24,7 @@ use crate::simd::FloatVector;
 
 /// Computes a call that [`AttentionAlgorithm::Amx`](super::choose::AttentionAlgorithm::Amx) accepts: `false`,
 /// with nothing to be relied upon in the results, where values are not finite or sums might not be.
-pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
+pub(super) fn run(args: &KernelArgs<'_>, sizes: &AttentionSizes) -> Result<bool> {
     match args.kernel() == Kernel::Attention {
         true => forward::run(args, sizes),
         false => backward::run(args, sizes),
@@ -33,14 +33,14 @@ pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
 
 /// Packed operands in a thread's memory: panels of 32 lines, in them steps of 32 terms.
 #[derive(Clone, Copy)]
-struct Packed {
+struct PackedPanels {
     /// Where they are, in bytes.
     at: usize,
     /// Bytes of a panel.
     panel: usize,
 }
 
-impl Packed {
+impl PackedPanels {
     /// The bytes of the step `step` of the panel `panel`.
     fn step(&self, at: *mut u8, panel: usize, step: usize) -> *mut u8 {
         at.wrapping_add(self.at + panel * self.panel + step * OF_STEP)
@@ -63,7 +63,7 @@ impl Packed {
         let each = if whole { count } else { SIDE };
         let mut most = 0;
         for first in (0..count).step_by(each) {
-            let lines = Lines {
+            let lines = AmxLines {
                 ptr: from.wrapping_offset(first as isize * across).cast(),
                 across: 4 * across,
                 along: 4 * along,
@@ -95,10 +95,10 @@ impl Places {
         self.place(4 * n)
     }
 
-    fn packed(&mut self, lines: usize, terms: usize) -> Packed {
+    fn packed(&mut self, lines: usize, terms: usize) -> PackedPanels {
         let panel = terms.div_ceil(STEP) * OF_STEP;
         let panels = lines.div_ceil(SIDE);
-        Packed {
+        PackedPanels {
             at: self.place(panels * panel),
             panel,
         }

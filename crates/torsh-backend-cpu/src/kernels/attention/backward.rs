@@ -2,40 +2,42 @@
 
 use torsh_core::{DType, KernelArgs, Result};
 
-use super::Sizes;
-use super::drive::{self, Gradients, OfHead};
-use super::operand::{AttentionMatrices, Columns, up};
+use super::AttentionSizes;
+use super::drive::{self, AttentionGradients, OfHead};
+use super::operand::{AttentionMatrices, ColumnPanels, up};
 use super::passes;
 use super::scores::{LANES, ScoreNumber, Scores};
-use crate::kernels::panels::{Band, MatrixRows, Prefetch, Product, copy_rows, pack_rows};
+use crate::kernels::panels::{
+    CausalBand, MatrixRows, PanelProduct, Prefetch, copy_rows, pack_rows,
+};
 use crate::machine::tuning::attention_backward::{GRAIN, KEYS, QUERIES};
 use crate::memory::dense::DenseOut;
 use crate::simd::level;
 
 pub(super) fn run<T: ScoreNumber>(
     args: &KernelArgs<'_>,
-    sizes: &Sizes,
+    sizes: &AttentionSizes,
     dtype: DType,
 ) -> Result<()> {
-    let (of, converted) = Gradients::<T>::new(args, sizes, dtype)?;
+    let (of, converted) = AttentionGradients::<T>::new(args, sizes, dtype)?;
     let width = T::width(level());
-    let to = Layout::new(&of, width);
-    drive::backward(&Backward { of, width, to })?;
+    let to = AttentionBackwardLayout::new(&of, width);
+    drive::backward(&AttentionBackward { of, width, to })?;
     converted.into_iter().try_for_each(DenseOut::finish)
 }
 
 /// The operands of a call.
-struct Backward<'a, T> {
-    of: Gradients<'a, T>,
+struct AttentionBackward<'a, T> {
+    of: AttentionGradients<'a, T>,
     width: usize,
-    to: Layout,
+    to: AttentionBackwardLayout,
 }
 
 /// What the blocks of a head of the query share.
-struct Shared<T> {
+struct HeadOperands<T> {
     head: usize,
     /// Gradients, queries and keys, as far as somebody asks for what they go into.
-    columns: [Option<Columns<T>>; 3],
+    columns: [Option<ColumnPanels<T>>; 3],
     /// Where the sums for the gradients of keys and values are.
     sums: [*mut T; 2],
     /// Whether these are the first sums.
@@ -43,7 +45,7 @@ struct Shared<T> {
 }
 
 /// Where things lie in a thread's memory.
-struct Layout {
+struct AttentionBackwardLayout {
     /// Keys and values in panels of rows, and keys in panels of columns where they do not lie as
     /// such.
     k_rows: usize,
@@ -69,23 +71,26 @@ struct Layout {
     total: usize,
 }
 
-impl Layout {
-    fn new<T: ScoreNumber>(of: &Gradients<'_, T>, width: usize) -> Layout {
-        let Sizes { l, e, d, .. } = *of.of.sizes;
+impl AttentionBackwardLayout {
+    fn new<T: ScoreNumber>(
+        of: &AttentionGradients<'_, T>,
+        width: usize,
+    ) -> AttentionBackwardLayout {
+        let AttentionSizes { l, e, d, .. } = *of.of.sizes;
         let seen = of.of.sizes.seen();
         let [dq, dk, dv] = of.wanted([true; 2]);
         let (e_up, d_up) = (up(e, width), up(d, width));
         let ld = up(seen.min(KEYS), width.max(LANES)) + LANES;
         let rows = QUERIES.min(l);
         let (to_q, to_k, to_v) = (dq.is_some(), dk.is_some(), dv.is_some());
-        let apart = |steps, columns| !Columns::<T>::lie(steps, columns, width);
+        let apart = |steps, columns| !ColumnPanels::<T>::lie(steps, columns, width);
         let mut total = 0;
         let mut place = |wanted: bool, n: usize| {
             let at = total;
             total += if wanted { up(n, 64) } else { 0 };
             at
         };
-        Layout {
+        AttentionBackwardLayout {
             k_rows: place(true, up(seen, width) * e),
             v_rows: place(true, up(seen, width) * d),
             k_columns: place(to_q && apart(of.of.k.steps, e), seen * e_up),
@@ -106,10 +111,10 @@ impl Layout {
     }
 }
 
-impl<T: ScoreNumber> drive::Backward for Backward<'_, T> {
+impl<T: ScoreNumber> drive::BackwardPass for AttentionBackward<'_, T> {
     const GRAIN: usize = GRAIN;
 
-    fn sizes(&self) -> &Sizes {
+    fn sizes(&self) -> &AttentionSizes {
         self.of.of.sizes
     }
 
@@ -119,7 +124,7 @@ impl<T: ScoreNumber> drive::Backward for Backward<'_, T> {
 
     unsafe fn head(&self, x: &OfHead, at: *mut u8) {
         let (of, to, kv) = (&self.of.of, &self.to, x.head);
-        let Sizes { l, e, d, group, .. } = *of.sizes;
+        let AttentionSizes { l, e, d, group, .. } = *of.sizes;
         let seen = of.sizes.seen();
         let [dq, dk, dv] = self.of.wanted(x.of);
         if dq.is_none() && dk.is_none() && dv.is_none() {
@@ -134,12 +139,14 @@ impl<T: ScoreNumber> drive::Backward for Backward<'_, T> {
             pack_rows(v, of.v.steps, [seen, d], self.width, place(to.v_rows));
             // What nobody asks for is not packed.
             let columns = |wanted: bool, rows: &MatrixRows<T>, at: usize| {
-                wanted.then(|| Columns::pack(rows, self.width, place(at)))
+                wanted.then(|| ColumnPanels::pack(rows, self.width, place(at)))
             };
             let k_columns = columns(dq.is_some(), &of.k.rows(kv, [seen, e]), to.k_columns);
             // Where the sums over queries are: in the result if that has whole panels.
             let sums = [(dk, to.dk, e), (dv, to.dv, d)].map(|(result, at, n)| match result {
-                Some(result) if Columns::<T>::lie(result.steps, n, self.width) => result.head(kv),
+                Some(result) if ColumnPanels::<T>::lie(result.steps, n, self.width) => {
+                    result.head(kv)
+                }
                 _ => place(at),
             });
             for head in kv * group..(kv + 1) * group {
@@ -159,7 +166,7 @@ impl<T: ScoreNumber> drive::Backward for Backward<'_, T> {
                     k_columns,
                 ];
                 self.of.deltas(head, place(to.delta));
-                let shared = Shared {
+                let shared = HeadOperands {
                     head,
                     columns,
                     sums,
@@ -213,26 +220,26 @@ impl<T: ScoreNumber> drive::Backward for Backward<'_, T> {
     }
 }
 
-impl<T: ScoreNumber> Backward<'_, T> {
+impl<T: ScoreNumber> AttentionBackward<'_, T> {
     /// What queries from `i` on and keys from `j` on add to each other's gradients.
     ///
     /// # Safety
     /// `at` must be memory of this layout with all that `head` puts there.
     unsafe fn block(
         &self,
-        shared: &Shared<T>,
+        shared: &HeadOperands<T>,
         [i, j]: [usize; 2],
         at: *mut T,
         prefetches: &mut [Prefetch],
     ) {
         let (of, g, to) = (&self.of.of, &self.of.g, &self.to);
-        let Shared {
+        let HeadOperands {
             head,
             columns: [g_columns, q_columns, k_columns],
             sums: [dk, dv],
             fresh,
         } = *shared;
-        let Sizes {
+        let AttentionSizes {
             l,
             e,
             d,
@@ -254,9 +261,9 @@ impl<T: ScoreNumber> Backward<'_, T> {
         // The first block of queries that sees these keys.
         let first_queries = reach.map_or(0, |reach| j.saturating_sub(reach) / QUERIES * QUERIES);
         let reach = reach.map(|reach| d_ij + reach as isize);
-        let band = |b: fn(isize) -> Band| reach.map_or(Band::All, b);
+        let band = |b: fn(isize) -> CausalBand| reach.map_or(CausalBand::All, b);
         let (scores, grads) = (place(to.scores), place(to.grads));
-        let of_scores = Product {
+        let of_scores = PanelProduct {
             m: rows,
             n: keys,
             k: e,
@@ -267,9 +274,9 @@ impl<T: ScoreNumber> Backward<'_, T> {
             c: scores,
             ld: to.ld,
             add: false,
-            band: band(Band::Columns),
+            band: band(CausalBand::Columns),
         };
-        let of_grads = Product {
+        let of_grads = PanelProduct {
             k: d,
             a: g.head(head).wrapping_offset(i as isize * g.steps[0]),
             steps: g.steps,
@@ -289,14 +296,14 @@ impl<T: ScoreNumber> Backward<'_, T> {
         // Sums over the block's queries, for its keys; the first ones of them start the sums, with none
         // for the keys that only later queries see.
         let first = fresh && i == first_queries;
-        let across = |from: *mut T, right: &Columns<T>, sums: *mut T, n: usize, ld: usize| {
+        let across = |from: *mut T, right: &ColumnPanels<T>, sums: *mut T, n: usize, ld: usize| {
             let c = sums.wrapping_add(j * ld);
             if first {
                 let end = KEYS.min(seen - j);
                 // SAFETY: the caller's promise: there are sums for all keys.
                 (keys * ld..end * ld).for_each(|i| unsafe { *c.wrapping_add(i) = T::ZERO });
             }
-            Product {
+            PanelProduct {
                 m: keys,
                 n,
                 k: rows,
@@ -307,7 +314,7 @@ impl<T: ScoreNumber> Backward<'_, T> {
                 c,
                 ld,
                 add: !first,
-                band: band(Band::Since),
+                band: band(CausalBand::Since),
             }
         };
         // SAFETY: the caller's promise.
@@ -328,7 +335,7 @@ impl<T: ScoreNumber> Backward<'_, T> {
             }
             if let Some(k_columns) = k_columns {
                 T::product_with(
-                    &Product {
+                    &PanelProduct {
                         m: rows,
                         n: e,
                         k: keys,
@@ -339,7 +346,7 @@ impl<T: ScoreNumber> Backward<'_, T> {
                         c: place(to.dq).wrapping_add(i * to.e),
                         ld: to.e,
                         add: j > 0,
-                        band: band(Band::Terms),
+                        band: band(CausalBand::Terms),
                     },
                     prefetches,
                 );

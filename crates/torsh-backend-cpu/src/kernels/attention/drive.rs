@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use torsh_core::{DType, KernelArgs, Result, View, attrs, pool};
 
-use super::Sizes;
-use super::operand::{AttentionMatrices, Keys, Mask, Results};
+use super::AttentionSizes;
+use super::operand::{AttentionMatrices, Keys, Mask, ResultMatrices};
 use super::passes;
 use super::scores::{self, ScoreNumber};
 use crate::kernels::panels::{MatrixRows, Prefetch, copy_rows};
@@ -15,7 +15,7 @@ use crate::memory::dense::{DenseOut, Ptr, Scratch};
 use crate::memory::operands::operands;
 
 /// The operands of a call, for results or for gradients; `K` holds keys and values.
-pub(super) struct Operands<'a, T, K = AttentionMatrices<T>> {
+pub(super) struct AttentionOperands<'a, T, K = AttentionMatrices<T>> {
     pub q: AttentionMatrices<T>,
     pub k: K,
     pub v: K,
@@ -23,18 +23,18 @@ pub(super) struct Operands<'a, T, K = AttentionMatrices<T>> {
     /// The results, and the logarithm of each query's sum.
     pub out: AttentionMatrices<T>,
     pub lse: Ptr<T>,
-    pub sizes: &'a Sizes,
+    pub sizes: &'a AttentionSizes,
 }
 
-impl<'a, T: ScoreNumber, K: Keys> Operands<'a, T, K> {
+impl<'a, T: ScoreNumber, K: Keys> AttentionOperands<'a, T, K> {
     fn new(
         [q, k, v, mask]: [&View<'_>; 4],
         out: AttentionMatrices<T>,
         lse: &View<'_>,
-        (sizes, dtype): (&'a Sizes, DType),
-    ) -> Result<Operands<'a, T, K>> {
+        (sizes, dtype): (&'a AttentionSizes, DType),
+    ) -> Result<AttentionOperands<'a, T, K>> {
         let (lead, lead_kv) = (&sizes.lead[..], &sizes.lead_kv[..]);
-        Ok(Operands {
+        Ok(AttentionOperands {
             q: AttentionMatrices::new(q, dtype, lead)?,
             k: K::new(k, dtype, lead_kv)?,
             v: K::new(v, dtype, lead_kv)?,
@@ -48,12 +48,12 @@ impl<'a, T: ScoreNumber, K: Keys> Operands<'a, T, K> {
     /// Those of a call for results, and the results that must be converted in the end.
     pub fn of_results<'v>(
         args: &KernelArgs<'v>,
-        sizes: &'a Sizes,
+        sizes: &'a AttentionSizes,
         dtype: DType,
     ) -> Result<(Self, Option<DenseOut<'v>>)> {
         let ([out, lse], [q, k, v, mask]) = operands(args)?;
-        let Results { to, dense } = Results::new(out, dtype, &sizes.lead)?;
-        let operands = Operands::new([q, k, v, mask], to, lse, (sizes, dtype))?;
+        let ResultMatrices { to, dense } = ResultMatrices::new(out, dtype, &sizes.lead)?;
+        let operands = AttentionOperands::new([q, k, v, mask], to, lse, (sizes, dtype))?;
         Ok((operands, dense))
     }
 
@@ -78,7 +78,7 @@ impl<'a, T: ScoreNumber, K: Keys> Operands<'a, T, K> {
         known: &scores::ScoreRows<T>,
         (sums, ld): (*const T, usize),
     ) {
-        let Sizes { l, d, .. } = *self.sizes;
+        let AttentionSizes { l, d, .. } = *self.sizes;
         // SAFETY: the caller's promise.
         unsafe {
             passes::finish(known, rows, self.lse.at((head * l + i) as isize));
@@ -97,14 +97,14 @@ impl<'a, T: ScoreNumber, K: Keys> Operands<'a, T, K> {
 }
 
 /// An algorithm for the results, with its operands.
-pub(super) trait Forward: Sync {
+pub(super) trait ForwardPass: Sync {
     type T: ScoreNumber;
     /// Queries of a block.
     const QUERIES: usize;
     /// Products of a query, a key and a column that are worth a thread of their own.
     const GRAIN: usize;
 
-    fn operands(&self) -> &Operands<'_, Self::T>;
+    fn operands(&self) -> &AttentionOperands<'_, Self::T>;
     /// Bytes of a thread's memory.
     fn bytes(&self) -> usize;
     /// Packs what the blocks of a head of key and value share.
@@ -124,10 +124,10 @@ pub(super) trait Forward: Sync {
 }
 
 /// Computes the results.
-pub(super) fn forward<F: Forward>(call: &F) -> Result<()> {
+pub(super) fn forward<F: ForwardPass>(call: &F) -> Result<()> {
     let of = call.operands();
     let sizes = of.sizes;
-    let Sizes { l, e, d, group, .. } = *sizes;
+    let AttentionSizes { l, e, d, group, .. } = *sizes;
     let seen = sizes.seen();
     let blocks = l.div_ceil(F::QUERIES);
     let items = sizes.lead.iter().product::<usize>() * blocks;
@@ -191,20 +191,20 @@ pub(super) fn forward<F: Forward>(call: &F) -> Result<()> {
 }
 
 /// The operands and results of a call for gradients.
-pub(super) struct Gradients<'a, T> {
-    pub of: Operands<'a, T>,
+pub(super) struct AttentionGradients<'a, T> {
+    pub of: AttentionOperands<'a, T>,
     pub g: AttentionMatrices<T>,
     /// The gradients of queries, keys and values that are wanted.
     pub to: [Option<AttentionMatrices<T>>; 3],
 }
 
-impl<'a, T: ScoreNumber> Gradients<'a, T> {
+impl<'a, T: ScoreNumber> AttentionGradients<'a, T> {
     /// Those of a call, and the results that must be converted in the end.
     pub fn new<'v>(
         args: &KernelArgs<'v>,
-        sizes: &'a Sizes,
+        sizes: &'a AttentionSizes,
         dtype: DType,
-    ) -> Result<(Gradients<'a, T>, Vec<DenseOut<'v>>)> {
+    ) -> Result<(AttentionGradients<'a, T>, Vec<DenseOut<'v>>)> {
         let ([dq, dk, dv], [q, k, v, mask, g, out, lse]) = operands(args)?;
         let a = args.attrs::<attrs::AttentionBackward>()?;
         let (lead, lead_kv) = (&sizes.lead[..], &sizes.lead_kv[..]);
@@ -213,7 +213,7 @@ impl<'a, T: ScoreNumber> Gradients<'a, T> {
             if !wanted {
                 return Ok(None);
             }
-            let Results { to, dense } = Results::new(view, dtype, lead)?;
+            let ResultMatrices { to, dense } = ResultMatrices::new(view, dtype, lead)?;
             converted.extend(dense);
             Ok(Some(to))
         };
@@ -223,9 +223,9 @@ impl<'a, T: ScoreNumber> Gradients<'a, T> {
             result(a.value_grad, dv, lead_kv)?,
         ];
         let out = AttentionMatrices::new(out, dtype, lead)?;
-        let of = Operands::new([q, k, v, mask], out, lse, (sizes, dtype))?;
+        let of = AttentionOperands::new([q, k, v, mask], out, lse, (sizes, dtype))?;
         let g = AttentionMatrices::new(g, dtype, lead)?;
-        Ok((Gradients { of, g, to }, converted))
+        Ok((AttentionGradients { of, g, to }, converted))
     }
 
     /// The gradients that a share of a head gives.
@@ -243,7 +243,7 @@ impl<'a, T: ScoreNumber> Gradients<'a, T> {
     /// # Safety
     /// `to` must have room for them.
     pub unsafe fn deltas(&self, head: usize, to: *mut T) {
-        let Sizes { l, d, .. } = *self.of.sizes;
+        let AttentionSizes { l, d, .. } = *self.of.sizes;
         let (g, out) = (self.g.head(head), self.of.out.head(head));
         for i in 0..l as isize {
             let g = g.wrapping_offset(i * self.g.steps[0]);
@@ -256,7 +256,7 @@ impl<'a, T: ScoreNumber> Gradients<'a, T> {
 
     /// What a head of key and value and its first query's head read.
     pub fn prefetches(&self, kv: usize) -> [Prefetch; 5] {
-        let Sizes { l, e, d, group, .. } = *self.of.sizes;
+        let AttentionSizes { l, e, d, group, .. } = *self.of.sizes;
         let seen = self.of.sizes.seen();
         [
             self.of.k.prefetches(kv, 0, [seen, e]),
@@ -310,11 +310,11 @@ impl<'a, T: ScoreNumber> Gradients<'a, T> {
 }
 
 /// An algorithm for the gradients, with its operands.
-pub(super) trait Backward: Sync {
+pub(super) trait BackwardPass: Sync {
     /// Products of a query, a key and a column that are worth a thread of their own.
     const GRAIN: usize;
 
-    fn sizes(&self) -> &Sizes;
+    fn sizes(&self) -> &AttentionSizes;
     /// Bytes of a thread's memory.
     fn bytes(&self) -> usize;
     /// The gradients that a head of key and value takes part in: those of its queries, and those
@@ -326,7 +326,7 @@ pub(super) trait Backward: Sync {
 }
 
 /// Computes the gradients.
-pub(super) fn backward<B: Backward>(call: &B) -> Result<()> {
+pub(super) fn backward<B: BackwardPass>(call: &B) -> Result<()> {
     let sizes = call.sizes();
     let heads = sizes.heads_kv();
     let work = sizes.group * sizes.l * sizes.seen() * (sizes.e + sizes.d);

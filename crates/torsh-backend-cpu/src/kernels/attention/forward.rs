@@ -2,37 +2,39 @@
 
 use torsh_core::{DType, KernelArgs, Result};
 
-use super::Sizes;
-use super::drive::{self, Operands};
-use super::operand::{Columns, up};
+use super::AttentionSizes;
+use super::drive::{self, AttentionOperands};
+use super::operand::{ColumnPanels, up};
 use super::passes;
 use super::scores::{self, LANES, ScoreNumber, Scores};
-use crate::kernels::panels::{Band, MatrixRows, Prefetch, Product, copy_rows, pack_rows};
+use crate::kernels::panels::{
+    CausalBand, MatrixRows, PanelProduct, Prefetch, copy_rows, pack_rows,
+};
 use crate::machine::tuning::attention_forward::{GRAIN, KEYS, QUERIES};
 use crate::memory::dense::DenseOut;
 use crate::simd::level;
 
 pub(super) fn run<T: ScoreNumber>(
     args: &KernelArgs<'_>,
-    sizes: &Sizes,
+    sizes: &AttentionSizes,
     dtype: DType,
 ) -> Result<()> {
-    let (of, converted) = Operands::<T>::of_results(args, sizes, dtype)?;
+    let (of, converted) = AttentionOperands::<T>::of_results(args, sizes, dtype)?;
     let width = T::width(level());
-    let to = Layout::new(&of, width);
-    drive::forward(&Forward { of, width, to })?;
+    let to = AttentionForwardLayout::new(&of, width);
+    drive::forward(&AttentionForward { of, width, to })?;
     converted.map_or(Ok(()), DenseOut::finish)
 }
 
 /// The operands of a call.
-struct Forward<'a, T> {
-    of: Operands<'a, T>,
+struct AttentionForward<'a, T> {
+    of: AttentionOperands<'a, T>,
     width: usize,
-    to: Layout,
+    to: AttentionForwardLayout,
 }
 
 /// Where things lie in a thread's memory; keys come first.
-struct Layout {
+struct AttentionForwardLayout {
     /// Values in panels of columns where they do not lie as such.
     values: usize,
     queries: usize,
@@ -44,9 +46,9 @@ struct Layout {
     total: usize,
 }
 
-impl Layout {
-    fn new<T: ScoreNumber>(of: &Operands<'_, T>, width: usize) -> Layout {
-        let Sizes { l, e, d, .. } = *of.sizes;
+impl AttentionForwardLayout {
+    fn new<T: ScoreNumber>(of: &AttentionOperands<'_, T>, width: usize) -> AttentionForwardLayout {
+        let AttentionSizes { l, e, d, .. } = *of.sizes;
         let seen = of.sizes.seen();
         let rows = QUERIES.min(l);
         let columns = up(d, width);
@@ -58,8 +60,8 @@ impl Layout {
             at
         };
         place(up(seen, width) * e);
-        let lie = Columns::<T>::lie(of.v.steps, d, width);
-        Layout {
+        let lie = ColumnPanels::<T>::lie(of.v.steps, d, width);
+        AttentionForwardLayout {
             values: place(if lie { 0 } else { seen * columns }),
             queries: place(rows * e),
             scores: place(rows * ld),
@@ -72,7 +74,7 @@ impl Layout {
     }
 }
 
-impl<T: ScoreNumber> Forward<'_, T> {
+impl<T: ScoreNumber> AttentionForward<'_, T> {
     /// The values of a head in panels of columns, which are where they lie or else in `at`.
     fn values(&self, kv: usize, at: *mut T) -> (MatrixRows<T>, *mut T) {
         let sizes = [self.of.sizes.seen(), self.of.sizes.d];
@@ -80,12 +82,12 @@ impl<T: ScoreNumber> Forward<'_, T> {
     }
 }
 
-impl<T: ScoreNumber> drive::Forward for Forward<'_, T> {
+impl<T: ScoreNumber> drive::ForwardPass for AttentionForward<'_, T> {
     type T = T;
     const QUERIES: usize = QUERIES;
     const GRAIN: usize = GRAIN;
 
-    fn operands(&self) -> &Operands<'_, T> {
+    fn operands(&self) -> &AttentionOperands<'_, T> {
         &self.of
     }
 
@@ -100,13 +102,13 @@ impl<T: ScoreNumber> drive::Forward for Forward<'_, T> {
         unsafe {
             pack_rows(k, self.of.k.steps, [n, self.of.sizes.e], self.width, at);
             let (values, to) = self.values(kv, at);
-            Columns::pack(&values, self.width, to);
+            ColumnPanels::pack(&values, self.width, to);
         }
     }
 
     unsafe fn block(&self, head: usize, i: usize, at: *mut u8, prefetches: &mut [Prefetch]) {
         let (of, to, at) = (&self.of, &self.to, at.cast::<T>());
-        let Sizes {
+        let AttentionSizes {
             l,
             e,
             d,
@@ -131,7 +133,7 @@ impl<T: ScoreNumber> drive::Forward for Forward<'_, T> {
             added: each(3),
         };
         let (values, place_of_values) = self.values(head / group, at);
-        let values = Columns::of(&values, self.width, place_of_values);
+        let values = ColumnPanels::of(&values, self.width, place_of_values);
         // SAFETY: the caller's promise.
         unsafe {
             copy_rows(&of.queries(head, i, rows), queries, [e as isize, 1]);
@@ -139,9 +141,9 @@ impl<T: ScoreNumber> drive::Forward for Forward<'_, T> {
                 let keys = KEYS.min(keys_end - j);
                 let d_ij = i as isize - j as isize;
                 let reach = reach.map(|reach| d_ij + reach as isize);
-                let band = |b: fn(isize) -> Band| reach.map_or(Band::All, b);
+                let band = |b: fn(isize) -> CausalBand| reach.map_or(CausalBand::All, b);
                 T::product_with(
-                    &Product {
+                    &PanelProduct {
                         m: rows,
                         n: keys,
                         k: e,
@@ -152,7 +154,7 @@ impl<T: ScoreNumber> drive::Forward for Forward<'_, T> {
                         c: scores,
                         ld: to.ld,
                         add: false,
-                        band: band(Band::Columns),
+                        band: band(CausalBand::Columns),
                     },
                     prefetches,
                 );
@@ -175,7 +177,7 @@ impl<T: ScoreNumber> drive::Forward for Forward<'_, T> {
                 };
                 passes::weigh(&block, &each, before, to.columns);
                 T::product_with(
-                    &Product {
+                    &PanelProduct {
                         m: rows,
                         n: d,
                         k: keys,
@@ -186,7 +188,7 @@ impl<T: ScoreNumber> drive::Forward for Forward<'_, T> {
                         c: sums,
                         ld: to.columns,
                         add: j > first,
-                        band: band(Band::Terms),
+                        band: band(CausalBand::Terms),
                     },
                     prefetches,
                 );

@@ -176,13 +176,13 @@ impl<T: ScoreNumber> HeadByHead<T> {
 
 /// Rows that products read as panels of columns.
 #[derive(Clone, Copy)]
-pub(super) struct Columns<T> {
+pub(super) struct ColumnPanels<T> {
     pub at: *const T,
     /// From panel to panel and from row to row.
     pub steps: [usize; 2],
 }
 
-impl<T: ScoreNumber> Columns<T> {
+impl<T: ScoreNumber> ColumnPanels<T> {
     /// Whether rows can be read, or summed up, where they are: whole panels of rows that are close
     /// together.
     pub fn lie(steps: [isize; 2], columns: usize, width: usize) -> bool {
@@ -190,32 +190,32 @@ impl<T: ScoreNumber> Columns<T> {
         near && steps == [columns as isize, 1] && columns.is_multiple_of(width)
     }
 
-    /// Where they are, or else [packed](Columns::pack) to `to`.
-    pub fn of(rows: &MatrixRows<T>, width: usize, to: *mut T) -> Columns<T> {
+    /// Where they are, or else [packed](ColumnPanels::pack) to `to`.
+    pub fn of(rows: &MatrixRows<T>, width: usize, to: *mut T) -> ColumnPanels<T> {
         let [count, columns] = rows.sizes;
-        match Columns::<T>::lie(rows.steps, columns, width) {
-            true => Columns {
+        match ColumnPanels::<T>::lie(rows.steps, columns, width) {
+            true => ColumnPanels {
                 at: rows.from,
                 steps: [width, columns],
             },
-            false => Columns {
+            false => ColumnPanels {
                 at: to.cast_const(),
                 steps: [count * width, width],
             },
         }
     }
 
-    /// [`Columns::of`], and packs them where they must be.
+    /// [`ColumnPanels::of`], and packs them where they must be.
     ///
     /// # Safety
     /// The rows must be there, and `to` have room for them, rounded up to whole panels, unless they
-    /// [lie](Columns::lie).
-    pub unsafe fn pack(rows: &MatrixRows<T>, width: usize, to: *mut T) -> Columns<T> {
-        if !Columns::<T>::lie(rows.steps, rows.sizes[1], width) {
+    /// [lie](ColumnPanels::lie).
+    pub unsafe fn pack(rows: &MatrixRows<T>, width: usize, to: *mut T) -> ColumnPanels<T> {
+        if !ColumnPanels::<T>::lie(rows.steps, rows.sizes[1], width) {
             // SAFETY: the caller's promise.
             unsafe { pack_columns(rows, width, to) };
         }
-        Columns::of(rows, width, to)
+        ColumnPanels::of(rows, width, to)
     }
 
     /// The rows from `first` on.
@@ -225,21 +225,21 @@ impl<T: ScoreNumber> Columns<T> {
 }
 
 /// A result: itself where it has the dtype, else memory that is copied to it in the end.
-pub(super) struct Results<'a, T> {
+pub(super) struct ResultMatrices<'a, T> {
     pub to: AttentionMatrices<T>,
     pub dense: Option<DenseOut<'a>>,
 }
 
-impl<'a, T> Results<'a, T> {
-    pub fn new(v: &View<'a>, dtype: DType, lead: &[usize]) -> Result<Results<'a, T>> {
+impl<'a, T> ResultMatrices<'a, T> {
+    pub fn new(v: &View<'a>, dtype: DType, lead: &[usize]) -> Result<ResultMatrices<'a, T>> {
         if v.dtype() == dtype {
             let to = AttentionMatrices::of(v.ptr(), v.shape(), v.strides(), lead, None);
-            return Ok(Results { to, dense: None });
+            return Ok(ResultMatrices { to, dense: None });
         }
         let dense = DenseOut::new(v, dtype)?;
         let strides = Shape::new(v.shape()).contiguous_strides();
         let to = AttentionMatrices::of(dense.ptr::<u8>().get(), v.shape(), &strides, lead, None);
-        Ok(Results {
+        Ok(ResultMatrices {
             to,
             dense: Some(dense),
         })

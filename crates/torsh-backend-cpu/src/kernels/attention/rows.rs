@@ -3,8 +3,8 @@
 
 use torsh_core::{DType, KernelArgs, Result, pool};
 
-use super::Sizes;
-use super::drive::Operands;
+use super::AttentionSizes;
+use super::drive::AttentionOperands;
 use super::operand::{HeadByHead, up};
 use super::passes;
 use super::scores::{LANES, ScoreNumber, ScoreRows, Scores};
@@ -13,7 +13,7 @@ use crate::machine::tuning::attention_rows::GRAIN;
 use crate::memory::dense::{DenseOut, Ptr, Scratch};
 
 /// Where things lie in a thread's memory.
-struct Layout {
+struct AttentionRowsLayout {
     scores: usize,
     sums: usize,
     rows: usize,
@@ -27,9 +27,12 @@ struct Layout {
     total: usize,
 }
 
-impl Layout {
-    fn new(sizes: &Sizes, [k, v]: [&HeadByHead<impl ScoreNumber>; 2]) -> Layout {
-        let Sizes { l, e, d, group, .. } = *sizes;
+impl AttentionRowsLayout {
+    fn new(
+        sizes: &AttentionSizes,
+        [k, v]: [&HeadByHead<impl ScoreNumber>; 2],
+    ) -> AttentionRowsLayout {
+        let AttentionSizes { l, e, d, group, .. } = *sizes;
         let rows = group * l;
         let ld = up(sizes.seen(), LANES) + LANES;
         let (columns, each) = (up(d, LANES), up(l, LANES));
@@ -39,7 +42,7 @@ impl Layout {
         let converted = up(of_rows + group * 4 * each, LANES);
         let keys = sizes.seen();
         let room = k.room([keys, e]).max(v.room([keys, d]));
-        Layout {
+        AttentionRowsLayout {
             scores,
             sums,
             rows: of_rows,
@@ -54,11 +57,11 @@ impl Layout {
 
 pub(super) fn run<T: ScoreNumber>(
     args: &KernelArgs<'_>,
-    sizes: &Sizes,
+    sizes: &AttentionSizes,
     dtype: DType,
 ) -> Result<()> {
-    let (of, converted) = Operands::<T, HeadByHead<T>>::of_results(args, sizes, dtype)?;
-    let to = Layout::new(sizes, [&of.k, &of.v]);
+    let (of, converted) = AttentionOperands::<T, HeadByHead<T>>::of_results(args, sizes, dtype)?;
+    let to = AttentionRowsLayout::new(sizes, [&of.k, &of.v]);
     let heads = sizes.heads_kv();
     let work = sizes.group * sizes.l * sizes.seen() * (sizes.e + sizes.d);
     let parts = pool::chunk_count(heads, (GRAIN / work.max(1)).max(1));
@@ -79,12 +82,12 @@ pub(super) fn run<T: ScoreNumber>(
 /// # Safety
 /// `at` must be memory of the layout.
 unsafe fn head<T: ScoreNumber>(
-    of: &Operands<'_, T, HeadByHead<T>>,
-    to: &Layout,
+    of: &AttentionOperands<'_, T, HeadByHead<T>>,
+    to: &AttentionRowsLayout,
     kv: usize,
     at: *mut T,
 ) {
-    let Sizes {
+    let AttentionSizes {
         l,
         e,
         d,

@@ -5,7 +5,7 @@ use torsh_core::{Attributes, DType, Kernel, KernelArgs, Result, View, attrs, poo
 use super::scores::ScoreNumber;
 use super::scores::{ScoreRows, Scores};
 use crate::kernel;
-use crate::kernels::panels::{self, Band, Panels, Product};
+use crate::kernels::panels::{self, CausalBand, PanelProduct, Panels};
 use crate::simd::Level;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::isa::with_and_without;
@@ -25,13 +25,13 @@ fn numbers(n: usize, seed: u64) -> Vec<f64> {
         .collect()
 }
 
-trait Float: ScoreNumber {
+trait TestFloat: ScoreNumber {
     const DTYPE: DType;
 }
-impl Float for f32 {
+impl TestFloat for f32 {
     const DTYPE: DType = DType::F32;
 }
-impl Float for f64 {
+impl TestFloat for f64 {
     const DTYPE: DType = DType::F64;
 }
 
@@ -86,7 +86,7 @@ impl Call {
     }
 }
 
-struct Operands {
+struct CallOperands {
     q: Vec<f64>,
     k: Vec<f64>,
     v: Vec<f64>,
@@ -95,8 +95,8 @@ struct Operands {
     shown: Vec<u8>,
 }
 
-impl Operands {
-    fn new(c: &Call) -> Operands {
+impl CallOperands {
+    fn new(c: &Call) -> CallOperands {
         let kv = c.batch * c.heads / c.group;
         let n = c.mask_shape().iter().product::<usize>().max(1);
         let shown: Vec<u8> = numbers(n, 5).iter().map(|&v| u8::from(v > -0.3)).collect();
@@ -107,7 +107,7 @@ impl Operands {
             let last = added.len() - 1;
             added[last] = f64::NEG_INFINITY;
         }
-        Operands {
+        CallOperands {
             q: numbers(c.batch * c.heads * c.l * c.e, 1),
             k: numbers(kv * c.s * c.e, 2),
             v: numbers(kv * c.s * c.d, 3),
@@ -131,7 +131,7 @@ impl Operands {
 }
 
 /// The result and the gradients of query, key and value.
-fn plain(c: &Call, o: &Operands) -> [Vec<f64>; 4] {
+fn plain(c: &Call, o: &CallOperands) -> [Vec<f64>; 4] {
     let mut out = vec![0.0; c.batch * c.heads * c.l * c.d];
     let (mut dq, mut dk, mut dv) = (o.q.clone(), o.k.clone(), o.v.clone());
     [&mut dq, &mut dk, &mut dv]
@@ -188,27 +188,29 @@ fn row_major(shape: &[usize]) -> Vec<isize> {
 }
 
 /// The kernels' result and gradients; `apart` lays batch, head, row, column out in another order.
-fn fused<T: Float>(c: &Call, o: &Operands, apart: bool) -> [Vec<f64>; 4] {
+fn fused<T: TestFloat>(c: &Call, o: &CallOperands, apart: bool) -> [Vec<f64>; 4] {
     by::<T>(c, o, apart, |args| kernel(args.kernel()).unwrap()(args))
 }
 
 /// The same without AMX.
-fn general(c: &Call, o: &Operands) -> [Vec<f64>; 4] {
+fn general(c: &Call, o: &CallOperands) -> [Vec<f64>; 4] {
     by::<f32>(c, o, false, |args| match args.kernel() {
         Kernel::Attention => {
-            let sizes = crate::kernels::attention::Sizes::new(args, args.outputs()[0].shape())?;
+            let sizes =
+                crate::kernels::attention::AttentionSizes::new(args, args.outputs()[0].shape())?;
             super::forward::run::<f32>(args, &sizes, DType::F32)
         }
         _ => {
-            let sizes = crate::kernels::attention::Sizes::new(args, args.inputs()[5].shape())?;
+            let sizes =
+                crate::kernels::attention::AttentionSizes::new(args, args.inputs()[5].shape())?;
             super::backward::run::<f32>(args, &sizes, DType::F32)
         }
     })
 }
 
-fn by<T: Float>(
+fn by<T: TestFloat>(
     c: &Call,
-    o: &Operands,
+    o: &CallOperands,
     apart: bool,
     run_it: impl Fn(&KernelArgs<'_>) -> Result<()>,
 ) -> [Vec<f64>; 4] {
@@ -315,8 +317,8 @@ fn by<T: Float>(
     [read(3, &out), read(0, &dq), read(1, &dk), read(2, &dv)]
 }
 
-fn check<T: Float>(c: &Call, tolerance: f64) {
-    let o = Operands::new(c);
+fn check<T: TestFloat>(c: &Call, tolerance: f64) {
+    let o = CallOperands::new(c);
     let expected = plain(c, &o);
     for apart in [false, true] {
         let got = fused::<T>(c, &o, apart);
@@ -447,10 +449,10 @@ fn long_sequences_to_the_same_precision() {
             }));
             for c in &calls {
                 check::<f32>(c, 1e-5);
-                let o = Operands::new(c);
+                let o = CallOperands::new(c);
                 // What AMX reads is of float32.
                 let round = |v: &[f64]| v.iter().map(|&x| f64::from(x as f32)).collect();
-                let o = Operands {
+                let o = CallOperands {
                     q: round(&o.q),
                     k: round(&o.k),
                     v: round(&o.v),
@@ -494,12 +496,12 @@ fn long_sequences_of_what_is_not_finite() {
             (f64::NEG_INFINITY, 2),
             (1e30, 2),
         ] {
-            let mut o = Operands::new(&c);
+            let mut o = CallOperands::new(&c);
             [&mut o.q, &mut o.k, &mut o.v][which][3 * 32 + 5] = value;
             assert_eq!(bits(fused::<f32>(&c, &o, false)), bits(general(&c, &o)));
         }
         // Of the gradient alone.
-        let mut o = Operands::new(&c);
+        let mut o = CallOperands::new(&c);
         o.g[7] = f64::NAN;
         let ([ours, ..], [theirs, ..]) = (fused::<f32>(&c, &o, false), general(&c, &o));
         assert!(ours.iter().zip(&theirs).all(|(a, b)| (a - b).abs() < 1e-5));
@@ -507,7 +509,7 @@ fn long_sequences_of_what_is_not_finite() {
         assert!(dq[..32].iter().all(|v| v.is_nan()) && dq[32..].iter().all(|v| !v.is_nan()));
         // A mask that hides all keys of a query.
         let masked = Call { mask: 2, ..c };
-        let [out, ..] = fused::<f32>(&masked, &Operands::new(&masked), false);
+        let [out, ..] = fused::<f32>(&masked, &CallOperands::new(&masked), false);
         assert_eq!(out[..32], [0.0; 32]);
     });
 }
@@ -524,7 +526,7 @@ fn the_same_bits_for_any_number_of_threads() {
                 causal,
                 ..Call::new(300, 310, e, e + 8)
             };
-            let o = Operands::new(&c);
+            let o = CallOperands::new(&c);
             let mut first = None;
             for threads in [1, 2, 3, 5] {
                 pool::set_num_threads(threads).unwrap();
@@ -547,16 +549,16 @@ fn nan_and_infinities() {
         heads: 1,
         ..Call::new(60, 40, 4, 4)
     };
-    let nan_rows = |o: &Operands, c: &Call| -> Vec<usize> {
+    let nan_rows = |o: &CallOperands, c: &Call| -> Vec<usize> {
         let [out, ..] = fused::<f32>(c, o, false);
         (0..c.l)
             .filter(|i| out[i * c.d..(i + 1) * c.d].iter().any(|v| v.is_nan()))
             .collect()
     };
-    let mut o = Operands::new(&c);
+    let mut o = CallOperands::new(&c);
     o.q[3 * c.e] = f64::NAN;
     assert_eq!(nan_rows(&o, &c), [3], "a query");
-    let mut o = Operands::new(&c);
+    let mut o = CallOperands::new(&c);
     o.k[39 * c.e] = f64::NAN;
     assert_eq!(nan_rows(&o, &c), (0..60).collect::<Vec<_>>(), "a key");
     let causal = Call {
@@ -576,13 +578,13 @@ fn nan_and_infinities() {
     o.shown[39] = 0;
     assert_eq!(nan_rows(&o, &hidden), [], "a key that nobody sees");
     // Scores of negative infinity alone: no key counts, and nothing has a gradient.
-    let mut o = Operands::new(&c);
+    let mut o = CallOperands::new(&c);
     o.k.fill(-1.0);
     o.q[..c.e].fill(f64::INFINITY);
     let [out, ..] = fused::<f32>(&c, &o, false);
     assert_eq!(out[..c.d], [0.0; 4]);
     // Scores far from 0.
-    let mut o = Operands::new(&c);
+    let mut o = CallOperands::new(&c);
     o.q.iter_mut().for_each(|v| *v *= 1e4);
     let (got, expected) = (fused::<f64>(&c, &o, false), plain(&c, &o));
     assert!(
@@ -614,7 +616,7 @@ fn products_at_every_level() {
                 .collect();
             let mut c = vec![1.0f32; m * panels * width];
             let steps = if rows { [k, 1] } else { [1, m] };
-            let p = Product {
+            let p = PanelProduct {
                 m,
                 n,
                 k,
@@ -625,7 +627,7 @@ fn products_at_every_level() {
                 c: c.as_mut_ptr(),
                 ld: panels * width,
                 add: true,
-                band: Band::Terms(-3),
+                band: CausalBand::Terms(-3),
             };
             // SAFETY: the buffers have the sizes that the product says.
             unsafe { panels::product_f32::at(level)(&p, &mut []) };

@@ -20,12 +20,12 @@ use torsh_core::{Result, pool};
 
 use self::plan::{AmxConvPlan, Cut};
 pub(super) use self::plan::{accepts, pays};
-use self::rows::{Columns, InputRows};
+use self::rows::{InputRows, MaskedColumns};
 use super::GRAIN;
 use super::columns::Geometry;
 use super::epilogue::Epilogue;
-use crate::kernels::matmul::amx::pack::{Lines, first};
-use crate::kernels::matmul::amx::tiles::{self, Ahead, SIDE, STEP, Sums, TILE};
+use crate::kernels::matmul::amx::pack::{AmxLines, first};
+use crate::kernels::matmul::amx::tiles::{self, SIDE, STEP, Sums, TILE, TilePrefetch};
 use crate::kernels::matmul::amx::{OF_STEP, Safe, SplitParts, is_finite, is_safe};
 use crate::memory::dense::{Ptr, Scratch};
 use crate::memory::operands::missing;
@@ -94,7 +94,7 @@ struct AmxConvCall<'a> {
 }
 
 /// A part of the results: of some images of a group, some rows.
-struct Band {
+struct AmxConvBand {
     group: usize,
     images: Range<usize>,
     first: usize,
@@ -105,17 +105,17 @@ struct Band {
 
 /// Adjacent words of a row of a panel: their lanes, and where lane 0 would be in the first sheet.
 #[derive(Clone, Copy)]
-struct Piece {
+struct AdjacentWords {
     lanes: u16,
     at: isize,
 }
-type Pieces = SmallVec<[Piece; 4]>;
+type PanelRowWords = SmallVec<[AdjacentWords; 4]>;
 
 /// Rows of a panel's tiles to write: words of a band at the places of 16 results.
 struct Fill<'a> {
     plan: &'a AmxConvPlan,
     band: *const i32,
-    pieces: &'a [Piece],
+    pieces: &'a [AdjacentWords],
 }
 
 impl Fill<'_> {
@@ -125,7 +125,7 @@ impl Fill<'_> {
     /// The words must be the band's, and there be room.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
     unsafe fn step(&self, step: usize, to: *mut u8) {
-        let from = |piece: &Piece| self.band.wrapping_offset(piece.at);
+        let from = |piece: &AdjacentWords| self.band.wrapping_offset(piece.at);
         // SAFETY: the caller's promise; the masks leave out what is not there.
         unsafe {
             match self.pieces {
@@ -235,7 +235,7 @@ impl AmxConvCall<'_> {
                     }
                 }
             }
-            let lines = Lines {
+            let lines = AmxLines {
                 ptr: dense.as_ptr().cast(),
                 across: 4 * STEP as isize,
                 along: 4,
@@ -270,7 +270,7 @@ impl AmxConvCall<'_> {
                 let (task, index) = (task / p.bands, task % p.bands);
                 let (images, group) = (task / g.groups * p.together, task % g.groups);
                 let first = index * p.rows;
-                let band = Band {
+                let band = AmxConvBand {
                     group,
                     images: images..(images + p.together).min(g.images),
                     first,
@@ -320,7 +320,7 @@ impl AmxConvCall<'_> {
     /// As [`AmxConvCall::bands`].
     #[inline(never)]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-    unsafe fn split(&self, band: &Band) -> u32 {
+    unsafe fn split(&self, band: &AmxConvBand) -> u32 {
         let (p, g) = (self.plan, self.g);
         let ([_, height, width], [_, top, left]) = (g.input, g.padding);
         let mut greatest = _mm512_setzero_si512();
@@ -352,8 +352,8 @@ impl AmxConvCall<'_> {
                 // From the end, since a row's last vector may reach into the next row.
                 for j in (0..p.pitch).step_by(PAIRS).rev() {
                     let rows = InputRows {
-                        x: Columns::new(x, j * g.stride[2], width),
-                        y: Columns::new(y, j * g.stride[2], width),
+                        x: MaskedColumns::new(x, j * g.stride[2], width),
+                        y: MaskedColumns::new(y, j * g.stride[2], width),
                         step: g.stride[1] * width,
                         count: rows,
                         inside: inside.clone(),
@@ -382,7 +382,7 @@ impl AmxConvCall<'_> {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
     unsafe fn band(
         &self,
-        band: &Band,
+        band: &AmxConvBand,
         panel: *mut u8,
         sums: *mut f32,
         bias: Option<*const f32>,
@@ -397,7 +397,7 @@ impl AmxConvCall<'_> {
             ptr: sums.wrapping_add(index * SIDE * SIDE),
             step: 4 * SIDE,
         };
-        let nothing = Ahead {
+        let nothing = TilePrefetch {
             ptr: panel,
             step: 0,
         };
@@ -479,9 +479,9 @@ impl AmxConvCall<'_> {
     }
 
     /// The pieces of 16 results of a band, from `start` on.
-    fn pieces(&self, band: &Band, start: usize, results: usize) -> Pieces {
+    fn pieces(&self, band: &AmxConvBand, start: usize, results: usize) -> PanelRowWords {
         let (p, width) = (self.plan, self.g.output[2]);
-        let mut pieces = Pieces::new();
+        let mut pieces = PanelRowWords::new();
         let end = results.min(start + 16);
         let mut j = start;
         while j < end {
@@ -493,7 +493,7 @@ impl AmxConvCall<'_> {
                 false => width - x,
             };
             let (lane, count) = (j - start, left.min(end - j));
-            pieces.push(Piece {
+            pieces.push(AdjacentWords {
                 lanes: first(count) << lane,
                 at: (image * p.image + row * p.pitch + x) as isize - lane as isize,
             });
@@ -503,7 +503,7 @@ impl AmxConvCall<'_> {
     }
 
     /// Where result `at` of a band is, of the first channel of a block, and how many follow it there.
-    fn result(&self, band: &Band, at: usize, block: usize) -> (*mut f32, usize) {
+    fn result(&self, band: &AmxConvBand, at: usize, block: usize) -> (*mut f32, usize) {
         let g = self.g;
         let of_image = band.rows * g.output[2];
         let (image, pixel) = (at / of_image, at % of_image);
@@ -513,7 +513,13 @@ impl AmxConvCall<'_> {
     }
 
     /// The place of a block of results that is whole.
-    fn place(&self, band: &Band, panel: usize, block: usize, results: usize) -> Option<Sums> {
+    fn place(
+        &self,
+        band: &AmxConvBand,
+        panel: usize,
+        block: usize,
+        results: usize,
+    ) -> Option<Sums> {
         let (ptr, left) = self.result(band, panel * SIDE, block);
         let whole = left >= SIDE && panel * SIDE + SIDE <= results;
         (whole && (block + 1) * SIDE <= self.g.out_channels).then_some(Sums {
@@ -527,7 +533,13 @@ impl AmxConvCall<'_> {
     /// # Safety
     /// As [`AmxConvCall::bands`].
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-    unsafe fn done(&self, band: &Band, x: &TileBlock, results: usize, doubtful: bool) -> bool {
+    unsafe fn done(
+        &self,
+        band: &AmxConvBand,
+        x: &TileBlock,
+        results: usize,
+        doubtful: bool,
+    ) -> bool {
         // SAFETY: the block was written.
         let finite = unsafe { !doubtful || is_finite(x.sums) };
         if x.in_place {

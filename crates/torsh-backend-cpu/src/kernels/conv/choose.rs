@@ -30,9 +30,9 @@ impl Hash for ConvProblem {
 }
 
 /// Sizes as `8x7`, the leading ones left out where they are 1.
-struct Sizes(pub [usize; 3]);
+struct SpatialSizes(pub [usize; 3]);
 
-impl fmt::Display for Sizes {
+impl fmt::Display for SpatialSizes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [d, h, w] = self.0;
         if d != 1 {
@@ -50,7 +50,7 @@ impl fmt::Display for ConvProblem {
             ConvKind::Transposed => "transposed",
             ConvKind::Weight => "weight",
         };
-        let (input, output) = (Sizes(g.input), Sizes(g.output));
+        let (input, output) = (SpatialSizes(g.input), SpatialSizes(g.output));
         write!(
             f,
             "{kind} {} n={} groups={} ",
@@ -62,8 +62,13 @@ impl fmt::Display for ConvProblem {
             g.in_channels, g.out_channels
         )?;
         let [d, h, w] = g.padding;
-        write!(f, "k={} stride={} ", Sizes(g.kernel), Sizes(g.stride))?;
-        write!(f, "pad={d}x{h}x{w} dilation={}", Sizes(g.dilation))
+        write!(
+            f,
+            "k={} stride={} ",
+            SpatialSizes(g.kernel),
+            SpatialSizes(g.stride)
+        )?;
+        write!(f, "pad={d}x{h}x{w} dilation={}", SpatialSizes(g.dilation))
     }
 }
 

@@ -27,7 +27,7 @@ use crate::simd::{Level, level};
 const ROWS: usize = 4;
 
 /// Some rows of one plane of the result.
-pub(super) struct Band<T> {
+pub(super) struct DepthwiseRows<T> {
     /// The image's plane, and its sizes, which are the result's.
     src: *const T,
     height: usize,
@@ -46,7 +46,7 @@ pub(super) struct Band<T> {
 }
 
 /// The sums of `H` rows of `C` vectors.
-type Sums<V, const H: usize, const C: usize> = [[V; C]; H];
+type RowSums<V, const H: usize, const C: usize> = [[V; C]; H];
 
 /// Adds to the sums what row `R` of the image gives them, counted from the one before the first of
 /// them. Each result takes its taps in order.
@@ -55,7 +55,7 @@ type Sums<V, const H: usize, const C: usize> = [[V; C]; H];
 /// `row` has `width` numbers; the processor has the instruction set of `V`.
 #[inline(always)]
 unsafe fn add_row<V: FloatVector, const H: usize, const C: usize, const R: usize>(
-    sums: &mut Sums<V, H, C>,
+    sums: &mut RowSums<V, H, C>,
     weights: &[V; 9],
     row: *const V::T,
     width: usize,
@@ -112,7 +112,7 @@ unsafe fn add_row<V: FloatVector, const H: usize, const C: usize, const R: usize
 /// As [`band`].
 #[inline(always)]
 unsafe fn tile<V: FloatVector, const H: usize, const C: usize>(
-    b: &Band<V::T>,
+    b: &DepthwiseRows<V::T>,
     weights: &[V; 9],
     y: usize,
     x: usize,
@@ -152,7 +152,7 @@ unsafe fn tile<V: FloatVector, const H: usize, const C: usize>(
 /// # Safety
 /// The operands hold what `b` says; the processor has the instruction set of `V`.
 #[inline(always)]
-unsafe fn band<V: FloatVector, const H: usize, const C: usize>(b: &Band<V::T>) {
+unsafe fn band<V: FloatVector, const H: usize, const C: usize>(b: &DepthwiseRows<V::T>) {
     let vectors = b.width.div_ceil(V::N);
     // SAFETY: the caller's promise.
     unsafe {
@@ -189,14 +189,14 @@ unsafe fn band<V: FloatVector, const H: usize, const C: usize>(b: &Band<V::T>) {
 }
 
 /// Computes a band.
-pub(super) type BandFn<T> = unsafe fn(&Band<T>);
+pub(super) type DepthwiseRowsFn<T> = unsafe fn(&DepthwiseRows<T>);
 
 macro_rules! bands {
     ($name:ident, $v:ty, $rows:literal $vectors:literal $(, $features:literal)?) => {
         /// # Safety
         /// As [`band`].
         $(#[target_feature(enable = $features)])?
-        unsafe fn $name(b: &Band<<$v as Vector>::T>) {
+        unsafe fn $name(b: &DepthwiseRows<<$v as Vector>::T>) {
             // SAFETY: the caller's promise.
             unsafe { band::<$v, $rows, $vectors>(b) }
         }
@@ -215,7 +215,7 @@ bands!(avx2, __m256, 2 3, "avx2,fma,f16c,bmi1,bmi2");
 bands!(neon, float32x4_t, 4 4);
 
 /// The loop of a level for float32; none where the usual one is better.
-pub(super) fn float32(level: Level) -> Option<BandFn<f32>> {
+pub(super) fn float32(level: Level) -> Option<DepthwiseRowsFn<f32>> {
     match level {
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => Some(avx512),
@@ -257,7 +257,7 @@ pub(super) fn forward<T: ConvElement>(
 /// All results, past the caches or not.
 fn run<T: ConvElement>(
     g: &Geometry,
-    (f, streamed): (BandFn<T>, bool),
+    (f, streamed): (DepthwiseRowsFn<T>, bool),
     [input, weight, out]: [Ptr<T>; 3],
     epilogue: Epilogue<'_, T>,
 ) -> Result<()> {
@@ -291,7 +291,7 @@ fn run<T: ConvElement>(
             // bands the same results.
             unsafe {
                 let dst = if streamed { piece } else { to };
-                f(&Band {
+                f(&DepthwiseRows {
                     src: input.at((plane * size) as isize),
                     height,
                     width,

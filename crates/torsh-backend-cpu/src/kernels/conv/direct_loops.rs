@@ -11,7 +11,7 @@ use std::ops::Range;
 use num_complex::Complex;
 use torsh_core::DType;
 
-use super::depthwise::{self, BandFn};
+use super::depthwise::{self, DepthwiseRowsFn};
 use super::element::ConvElement;
 use crate::kernels::matmul::tile::even_parts;
 use crate::memory::stream;
@@ -522,7 +522,7 @@ pub(super) trait Direct: Sized + 'static {
     /// The loops of a level.
     fn loops(level: Level) -> &'static Loops<Self>;
     /// The loop of a level for depthwise convolutions of 3 x 3, where there is one.
-    fn depthwise(_: Level) -> Option<BandFn<Self>> {
+    fn depthwise(_: Level) -> Option<DepthwiseRowsFn<Self>> {
         None
     }
 }
@@ -641,7 +641,7 @@ macro_rules! direct {
                     _ => &$base::LOOPS,
                 }
             }
-            $(fn depthwise(level: Level) -> Option<BandFn<$t>> {
+            $(fn depthwise(level: Level) -> Option<DepthwiseRowsFn<$t>> {
                 depthwise::$depthwise(level)
             })?
         }

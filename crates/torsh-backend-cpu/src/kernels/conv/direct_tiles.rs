@@ -39,7 +39,7 @@ struct DirectTilesPlan {
 }
 
 /// The bands of an image, before the terms of its results are listed.
-struct Bands {
+struct DirectTilesBands {
     grid: Grid,
     places: [SmallVec<[usize; 8]>; 2],
     /// Numbers between a row's results and the next row's.
@@ -51,10 +51,16 @@ struct Bands {
     wasted: usize,
 }
 
-impl Bands {
+impl DirectTilesBands {
     /// The bands of a convolution or of its transpose, for vectors of `lanes` numbers of `size` bytes
     /// and for `parts` threads; `None` where a band would be too large.
-    fn new(g: &Geometry, kind: ConvKind, lanes: usize, size: usize, parts: usize) -> Option<Bands> {
+    fn new(
+        g: &Geometry,
+        kind: ConvKind,
+        lanes: usize,
+        size: usize,
+        parts: usize,
+    ) -> Option<DirectTilesBands> {
         let (channels, outs) = g.channels(kind);
         // A pointwise convolution is a product of the image itself.
         if g.is_pointwise() {
@@ -124,7 +130,7 @@ impl Bands {
         if bytes(rows, columns) > MOST {
             return None;
         }
-        Some(Bands {
+        Some(DirectTilesBands {
             between,
             padded_plane: padded_plane(rows, columns),
             plane: plane(rows, columns),
@@ -138,8 +144,8 @@ impl Bands {
 
 impl DirectTilesPlan {
     /// The plan of bands.
-    fn new(g: &Geometry, bands: Bands) -> DirectTilesPlan {
-        let Bands {
+    fn new(g: &Geometry, bands: DirectTilesBands) -> DirectTilesPlan {
+        let DirectTilesBands {
             grid,
             places,
             between,
@@ -171,9 +177,9 @@ impl DirectTilesPlan {
     }
 }
 
-fn bands(p: &ConvProblem, machine: &Machine, threads: usize) -> Option<Bands> {
+fn bands(p: &ConvProblem, machine: &Machine, threads: usize) -> Option<DirectTilesBands> {
     let lanes = lanes(p.dtype, machine.level);
-    Bands::new(&p.g, p.kind, lanes, p.dtype.size(), threads)
+    DirectTilesBands::new(&p.g, p.kind, lanes, p.dtype.size(), threads)
 }
 
 /// Whether bands of the image fit.
@@ -215,7 +221,8 @@ fn at<T: Windowed>(
 ) -> Result<()> {
     let loops = T::loops(level);
     let parts = pool::chunk_count(g.work(), GRAIN).max(1);
-    let bands = Bands::new(g, kind, loops.lanes, size_of::<T>(), parts).ok_or_else(missing)?;
+    let bands =
+        DirectTilesBands::new(g, kind, loops.lanes, size_of::<T>(), parts).ok_or_else(missing)?;
     let plan = DirectTilesPlan::new(g, bands);
     let packed = Scratch::new(plan.grid.groups * plan.grid.outs * plan.all.terms.len())?;
     let call = DirectTilesCall {
@@ -236,7 +243,7 @@ fn at<T: Windowed>(
 
 /// Results of a row that are in a strip: the first one's lane, their number, and the first one's row
 /// and column in the band.
-struct Piece {
+struct StripRow {
     lane: usize,
     len: usize,
     row: usize,
@@ -441,12 +448,12 @@ impl<T: Windowed> DirectTilesCall<'_, T> {
     }
 
     /// The pieces of a strip: rows without places between them are one.
-    fn pieces(&self, strip: &Range<usize>, columns: usize) -> SmallVec<[Piece; 8]> {
+    fn pieces(&self, strip: &Range<usize>, columns: usize) -> SmallVec<[StripRow; 8]> {
         let p = self.plan;
         if p.pitch == p.grid.axes[2].output && p.grid.axes[1].spread == 1 {
             let (row, column) = (strip.start / p.pitch, strip.start % p.pitch);
             let len = strip.len();
-            return SmallVec::from_iter([Piece {
+            return SmallVec::from_iter([StripRow {
                 lane: 0,
                 len,
                 row,
@@ -457,7 +464,7 @@ impl<T: Windowed> DirectTilesCall<'_, T> {
         rows.filter_map(|row| {
             let start = strip.start.max(row * p.pitch);
             let end = strip.end.min(row * p.pitch + columns);
-            (start < end).then(|| Piece {
+            (start < end).then(|| StripRow {
                 lane: start - strip.start,
                 len: end - start,
                 row,
@@ -501,7 +508,7 @@ impl<T: Windowed> DirectTilesCall<'_, T> {
         // Results that are all there go to their place at once.
         let direct = match pieces[..] {
             [
-                Piece {
+                StripRow {
                     lane: 0,
                     len,
                     row: y,

@@ -23,7 +23,7 @@ impl Windowed for f64 {}
 
 /// Adjacent pixels of a panel, whose tap is read `step` apart in a plane.
 #[derive(Clone, Copy)]
-pub(super) struct Run {
+pub(super) struct PixelRun {
     /// The first one's place in the panel, and how many there are.
     at: usize,
     len: usize,
@@ -50,7 +50,7 @@ multiversion! {
     ///
     /// # Safety
     /// The runs lie inside the planes and inside the rows, which have room for their width.
-    unsafe fn put_taps<A, T: Windowed>(runs: &[Run], from: Planes<T>, to: WindowRows<T>, count: usize) {
+    unsafe fn put_taps<A, T: Windowed>(runs: &[PixelRun], from: Planes<T>, to: WindowRows<T>, count: usize) {
         // SAFETY: the caller's promise; numbers of 4 bytes are float32.
         unsafe {
             #[cfg(target_arch = "x86_64")]
@@ -68,7 +68,7 @@ multiversion! {
 /// As [`put_taps`].
 #[inline(always)]
 unsafe fn one_by_one<T: Copy + Default>(
-    runs: &[Run],
+    runs: &[PixelRun],
     from: Planes<T>,
     to: WindowRows<T>,
     count: usize,
@@ -121,7 +121,7 @@ unsafe fn copy_short<T: Copy>(n: usize, from: *const T, to: *mut T) {
 /// A vector of a panel's row: the pixels `lanes` of it, read from `from` less the first lane.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
-struct Piece {
+struct PixelLanes {
     lanes: (usize, usize),
     from: isize,
 }
@@ -146,16 +146,16 @@ unsafe fn mask(lo: usize, hi: usize) -> __m256i {
 /// As there; the processor has AVX2.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-unsafe fn by_eights(runs: &[Run], from: Planes<f32>, to: WindowRows<f32>, count: usize) {
+unsafe fn by_eights(runs: &[PixelRun], from: Planes<f32>, to: WindowRows<f32>, count: usize) {
     // SAFETY: the caller's promise: only lanes of runs are read.
     unsafe {
         let mut first = 0;
         while first < to.width {
-            let mut pieces: SmallVec<[Piece; 8]> = SmallVec::new();
+            let mut pieces: SmallVec<[PixelLanes; 8]> = SmallVec::new();
             for run in runs {
                 let (lo, hi) = (run.at.max(first), (run.at + run.len).min(first + 8));
                 if lo < hi {
-                    pieces.push(Piece {
+                    pieces.push(PixelLanes {
                         lanes: (lo - first, hi - first),
                         from: run.from as isize + first as isize - run.at as isize,
                     });
@@ -221,7 +221,7 @@ unsafe impl<T: Sync> Sync for Windows<'_, T> {}
 
 impl<T: Windowed> Windows<'_, T> {
     /// The runs of a tap over some pixels, counted through all images.
-    fn runs(&self, tap: &super::columns::Tap, pixels: &Range<usize>) -> SmallVec<[Run; 8]> {
+    fn runs(&self, tap: &super::columns::Tap, pixels: &Range<usize>) -> SmallVec<[PixelRun; 8]> {
         let (g, each) = (self.g, self.g.out_pixels());
         let step = g.stride[2];
         let xs = &tap.outputs[2];
@@ -238,7 +238,7 @@ impl<T: Windowed> Windows<'_, T> {
                 if let Some(row) = inside
                     && lo < hi
                 {
-                    runs.push(Run {
+                    runs.push(PixelRun {
                         at: at + lo - from,
                         len: hi - lo,
                         from: image * self.step + row + tap.first[2] + (lo - xs.start) * step,

@@ -33,7 +33,7 @@ use crate::memory::operands::missing;
 use crate::simd::{Level, level};
 use kernels::{Kernels, Weights, transform_kernels};
 use points::{PRODUCTS, SIDE, WIDEST};
-use tiles::{Inputs, Outputs, Segment, Target, transform_inputs, transform_outputs};
+use tiles::{Inputs, Outputs, Segment, WinogradTarget, transform_inputs, transform_outputs};
 
 /// Whether a convolution is one of 3 x 3 kernels with stride 1 in two dimensions.
 pub(super) fn accepts(g: &Geometry) -> bool {
@@ -131,12 +131,12 @@ impl<'a> WinogradGrid<'a> {
     }
 
     /// Where the outputs of a tile go.
-    fn target(&self, tile: usize) -> Target {
+    fn target(&self, tile: usize) -> WinogradTarget {
         let [_, height, width] = self.g.output;
         let (row, column) = (tile / self.columns, tile % self.columns);
         let (image, row) = (row / self.rows, row % self.rows);
         let (y, x) = (row * SIDE, column * SIDE);
-        Target {
+        WinogradTarget {
             at: (image * self.g.out_channels * height + y) * width + x,
             rows: SIDE.min(height - y),
             columns: SIDE.min(width - x),
@@ -161,7 +161,7 @@ unsafe impl Sync for WinogradJob<'_> {}
 
 /// Transformed inputs of the panels from `first` on.
 #[derive(Clone, Copy)]
-struct Panels {
+struct InputPanels {
     first: usize,
     at: Ptr<f32>,
     /// The step to the next product.
@@ -214,7 +214,7 @@ impl WinogradJob<'_> {
         &self,
         channels: Range<usize>,
         some: Range<usize>,
-        to: Panels,
+        to: InputPanels,
         lines: *mut f32,
     ) {
         let (g, width) = (self.grid.g, self.width());
@@ -289,7 +289,7 @@ impl WinogradJob<'_> {
         row_tiles: Range<usize>,
         (kernels, step): (*const f32, usize),
         panel: usize,
-        from: Panels,
+        from: InputPanels,
         sums: *mut f32,
     ) {
         let tiles = self.tiles;
@@ -344,14 +344,14 @@ impl WinogradJob<'_> {
         row_tiles: Range<usize>,
         (kernels, step): (*const f32, usize),
         some: Range<usize>,
-        from: Panels,
+        from: InputPanels,
         sums: *mut f32,
     ) -> bool {
         let g = self.grid.g;
         let channels = self.channels(&row_tiles);
         let first = channels.start;
         let mut finite = true;
-        let mut targets = [Target::default(); WIDEST];
+        let mut targets = [WinogradTarget::default(); WIDEST];
         for panel in some {
             // SAFETY: the caller's promise.
             unsafe { self.products(row_tiles.clone(), (kernels, step), panel, from, sums) };
@@ -406,13 +406,13 @@ impl WinogradJob<'_> {
     }
 
     /// Where the outputs of a panel go; lanes without a tile have none.
-    fn targets(&self, panel: usize, to: &mut [Target; WIDEST]) {
+    fn targets(&self, panel: usize, to: &mut [WinogradTarget; WIDEST]) {
         let width = self.width();
         for (lane, target) in to[..width].iter_mut().enumerate() {
             let tile = panel * width + lane;
             *target = match tile < self.grid.tiles() {
                 true => self.grid.target(tile),
-                false => Target::default(),
+                false => WinogradTarget::default(),
             };
         }
     }
@@ -506,7 +506,7 @@ fn by_panels(job: &WinogradJob<'_>, threads: usize) -> Result<bool> {
         // From the end, since the first threads have more panels, and the last panel may have fewer lanes.
         for nth in some {
             let panel = job.panels() - 1 - nth;
-            let to = Panels {
+            let to = InputPanels {
                 first: panel,
                 at: own,
                 product: job.product(1),
@@ -548,7 +548,7 @@ fn by_channels(job: &WinogradJob<'_>, threads: usize) -> Result<bool> {
     let own = |thread: usize| start.at((of_inputs + thread * of_thread) as isize);
     let finite = AtomicBool::new(true);
     for first in (0..job.panels()).step_by(most) {
-        let panels = Panels {
+        let panels = InputPanels {
             first,
             at: start,
             product: job.product(most),

@@ -131,13 +131,13 @@ fn rows_are_scaled_to_their_ends() {
 #[torsh_macros::unit_test]
 fn softmax_past_the_caches_is_that_of_the_definition() {
     #[repr(align(64))]
-    struct Lines([f32; 1024]);
+    struct AlignedRow([f32; 1024]);
     if !crate::testing::has_avx512() {
         return;
     }
     for n in [16, 48, 64, 80, 1024] {
         let x: Vec<f32> = (0..n).map(|i| (i * 37 % 101) as f32 * 0.1).collect();
-        let (mut block, mut got) = (vec![0.0; n], Lines([0.0; 1024]));
+        let (mut block, mut got) = (vec![0.0; n], AlignedRow([0.0; 1024]));
         // SAFETY: all have `n` numbers, and the result starts a line.
         unsafe { softmax_past_512(x.as_ptr(), block.as_mut_ptr(), got.0.as_mut_ptr(), n) };
         crate::memory::stream::fence();

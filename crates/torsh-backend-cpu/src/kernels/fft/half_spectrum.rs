@@ -3,7 +3,7 @@
 //! With `m` pairs, numbers `k` and `m - k` of one side follow from the same two of the other: the even elements'
 //! spectrum is half of `a + conj(b)`, the odd ones' is half of `(a - conj(b)) / i`, turned by the twiddle factor.
 
-use super::plans::Real;
+use super::plans::FftReal;
 use super::stages::{TransformSide, Wide, load, store};
 use crate::simd::{Arch, FloatVector, Vector};
 
@@ -23,7 +23,7 @@ pub(super) struct Halves<T> {
     pub(super) whole: bool,
 }
 
-impl<T: Real> Halves<T> {
+impl<T: FftReal> Halves<T> {
     /// How many different `k` and `m - k` there are, 0 among them, and not the middle.
     pub(super) fn pairs(&self) -> usize {
         self.m.div_ceil(2)
@@ -84,7 +84,7 @@ crate::multiversion! {
     ///
     /// # Safety
     /// Both sides and the factors are there.
-    pub(super) unsafe fn spectrum<A, T: Real>(g: &Halves<T>, from: TransformSide<T>, to: TransformSide<T>) {
+    pub(super) unsafe fn spectrum<A, T: FftReal>(g: &Halves<T>, from: TransformSide<T>, to: TransformSide<T>) {
         // SAFETY: the caller's promise.
         unsafe {
             match to {
@@ -99,7 +99,7 @@ crate::multiversion! {
     ///
     /// # Safety
     /// Both sides and the factors are there.
-    pub(super) unsafe fn pairs<A, T: Real>(g: &Halves<T>, from: TransformSide<T>, to: TransformSide<T>) {
+    pub(super) unsafe fn pairs<A, T: FftReal>(g: &Halves<T>, from: TransformSide<T>, to: TransformSide<T>) {
         // SAFETY: the caller's promise.
         unsafe {
             match from {
@@ -113,7 +113,7 @@ crate::multiversion! {
     ///
     /// # Safety
     /// Both sides are there.
-    pub(super) unsafe fn rescaled<A, T: Real>(g: &Halves<T>, from: TransformSide<T>, to: TransformSide<T>, count: usize) {
+    pub(super) unsafe fn rescaled<A, T: FftReal>(g: &Halves<T>, from: TransformSide<T>, to: TransformSide<T>, count: usize) {
         // SAFETY: the caller's promise.
         unsafe {
             match to {
@@ -128,7 +128,7 @@ crate::multiversion! {
     ///
     /// # Safety
     /// Both sides are there.
-    pub(super) unsafe fn completed<A, T: Real>(g: &Halves<T>, from: TransformSide<T>, to: TransformSide<T>, n: usize) {
+    pub(super) unsafe fn completed<A, T: FftReal>(g: &Halves<T>, from: TransformSide<T>, to: TransformSide<T>, n: usize) {
         // SAFETY: the caller's promise.
         unsafe {
             match from {
@@ -143,7 +143,7 @@ crate::multiversion! {
     ///
     /// # Safety
     /// The line has `m + 1` numbers.
-    pub(super) unsafe fn spectrum_of_line<A, T: Real>(g: &Halves<T>, line: *mut T, first: usize, end: usize) {
+    pub(super) unsafe fn spectrum_of_line<A, T: FftReal>(g: &Halves<T>, line: *mut T, first: usize, end: usize) {
         // SAFETY: the caller's promise; each number is read before it is written.
         unsafe {
             let (m, lanes) = (g.m, Wide::<A, T>::N);
@@ -193,7 +193,7 @@ crate::multiversion! {
     ///
     /// # Safety
     /// `from` has `m + 1` numbers and `to` has `m`; they may be the same.
-    pub(super) unsafe fn pairs_of_line<A, T: Real>(g: &Halves<T>, from: *const T, to: *mut T, first: usize, end: usize) {
+    pub(super) unsafe fn pairs_of_line<A, T: FftReal>(g: &Halves<T>, from: *const T, to: *mut T, first: usize, end: usize) {
         // SAFETY: the caller's promise; each number is read before it is written.
         unsafe {
             let (m, lanes) = (g.m, Wide::<A, T>::N);
@@ -244,7 +244,7 @@ crate::multiversion! {
 ///
 /// # Safety
 /// The line has the numbers that are written, and `m + 1` at least.
-pub(super) unsafe fn spectrum_in_place<T: Real>(g: &Halves<T>, line: *mut T) {
+pub(super) unsafe fn spectrum_in_place<T: FftReal>(g: &Halves<T>, line: *mut T) {
     // SAFETY: the caller's promise.
     unsafe {
         spectrum_of_line(g, line, 0, g.pairs());
@@ -258,7 +258,7 @@ pub(super) unsafe fn spectrum_in_place<T: Real>(g: &Halves<T>, line: *mut T) {
 ///
 /// # Safety
 /// The line has them.
-pub(super) unsafe fn other_half<T: Real>(line: *mut T, m: usize) {
+pub(super) unsafe fn other_half<T: FftReal>(line: *mut T, m: usize) {
     // SAFETY: the caller's promise.
     unsafe {
         for k in 1..m {
@@ -271,7 +271,7 @@ pub(super) unsafe fn other_half<T: Real>(line: *mut T, m: usize) {
 /// # Safety
 /// As for [`spectrum`].
 #[inline(always)]
-unsafe fn spectrum_of<A: Arch, T: Real, const TO: bool>(
+unsafe fn spectrum_of<A: Arch, T: FftReal, const TO: bool>(
     g: &Halves<T>,
     from: TransformSide<T>,
     to: TransformSide<T>,
@@ -317,7 +317,7 @@ unsafe fn spectrum_of<A: Arch, T: Real, const TO: bool>(
 /// # Safety
 /// As for [`pairs`].
 #[inline(always)]
-unsafe fn pairs_of<A: Arch, T: Real, const FROM: bool>(
+unsafe fn pairs_of<A: Arch, T: FftReal, const FROM: bool>(
     g: &Halves<T>,
     from: TransformSide<T>,
     to: TransformSide<T>,
@@ -354,7 +354,7 @@ unsafe fn pairs_of<A: Arch, T: Real, const FROM: bool>(
 /// # Safety
 /// As for [`rescaled`].
 #[inline(always)]
-unsafe fn rescaled_of<A: Arch, T: Real, const TO: bool>(
+unsafe fn rescaled_of<A: Arch, T: FftReal, const TO: bool>(
     g: &Halves<T>,
     from: TransformSide<T>,
     to: TransformSide<T>,
@@ -375,7 +375,7 @@ unsafe fn rescaled_of<A: Arch, T: Real, const TO: bool>(
 /// # Safety
 /// As for [`completed`].
 #[inline(always)]
-unsafe fn completed_of<A: Arch, T: Real, const FROM: bool>(
+unsafe fn completed_of<A: Arch, T: FftReal, const FROM: bool>(
     g: &Halves<T>,
     from: TransformSide<T>,
     to: TransformSide<T>,

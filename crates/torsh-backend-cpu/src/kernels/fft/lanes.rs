@@ -9,8 +9,8 @@ use torsh_core::attrs::FftKind;
 
 use super::half_spectrum::{completed, pairs, rescaled, spectrum};
 use super::line::Spec;
-use super::plans::{LanesPlan, Real, lanes_plan};
-use super::stages::{Ahead, TransformSide};
+use super::plans::{FftReal, LanesPlan, lanes_plan};
+use super::stages::{FftPrefetch, TransformSide};
 use super::transposition::{lanes, transpose_in, transpose_out};
 
 /// The transform of as many lines at once as a vector has lanes.
@@ -21,7 +21,7 @@ pub(super) struct LaneTransform<T> {
     width: usize,
 }
 
-impl<T: Real> LaneTransform<T> {
+impl<T: FftReal> LaneTransform<T> {
     /// For a length that has radices.
     pub(super) fn new(spec: Spec) -> LaneTransform<T> {
         LaneTransform {
@@ -68,7 +68,7 @@ impl<T: Real> LaneTransform<T> {
         let scale = T::c(s.scale);
         let ahead = [
             self.ahead(to.0[0].cast_const(), to),
-            next.map_or(Ahead::NONE, |next| self.ahead(next, from)),
+            next.map_or(FftPrefetch::NONE, |next| self.ahead(next, from)),
         ];
         // SAFETY: the caller's promise; the buffers are apart.
         unsafe {
@@ -152,20 +152,27 @@ impl<T: Real> LaneTransform<T> {
     }
 
     /// What to fetch of lines like these from another address on.
-    fn ahead<P: Address>(&self, first: *const P::Of, (lines, stride): (&[P], isize)) -> Ahead<T> {
+    fn ahead<P: Address>(
+        &self,
+        first: *const P::Of,
+        (lines, stride): (&[P], isize),
+    ) -> FftPrefetch<T> {
         let parts = (size_of::<P::Of>() / size_of::<T>()) as isize;
         let first = first.cast::<T>();
         match lines {
-            _ if lines.len() < self.width => Ahead::NONE,
+            _ if lines.len() < self.width => FftPrefetch::NONE,
             _ if side_by_side(lines) => match parts {
-                2 => Ahead::columns(first, 2 * stride),
-                _ => Ahead::columns(first, stride * (self.spec.n / self.spec.points()) as isize),
+                2 => FftPrefetch::columns(first, 2 * stride),
+                _ => FftPrefetch::columns(
+                    first,
+                    stride * (self.spec.n / self.spec.points()) as isize,
+                ),
             },
             [one, two, ..] if stride == 1 => {
                 let step = two.at().wrapping_sub(one.at()) as isize / size_of::<T>() as isize;
-                Ahead::lines(first, step, self.width)
+                FftPrefetch::lines(first, step, self.width)
             }
-            _ => Ahead::NONE,
+            _ => FftPrefetch::NONE,
         }
     }
 

@@ -11,7 +11,7 @@ use num_complex::Complex;
 use torsh_core::attrs::{self, FftKind};
 
 use super::half_spectrum::{self, Halves};
-use super::plans::{LinePlan, Real, plan};
+use super::plans::{FftReal, LinePlan, plan};
 
 /// What is done to each line.
 #[derive(Clone, Copy)]
@@ -102,7 +102,7 @@ impl Spec {
     }
 
     /// The pass between pairs of a real line and its half spectrum.
-    pub(super) fn halves<T: Real>(&self, twiddles: &[Complex<T>]) -> Halves<T> {
+    pub(super) fn halves<T: FftReal>(&self, twiddles: &[Complex<T>]) -> Halves<T> {
         Halves {
             m: self.n / 2,
             twiddles: twiddles.as_ptr().cast(),
@@ -115,20 +115,20 @@ impl Spec {
 }
 
 /// The transform of one line after the other.
-pub(super) struct Line<T> {
+pub(super) struct LineTransform<T> {
     plan: Arc<LinePlan<T>>,
     spec: Spec,
 }
 
-impl<T: Real> Line<T> {
-    pub(super) fn new(spec: Spec) -> Line<T> {
-        Line {
+impl<T: FftReal> LineTransform<T> {
+    pub(super) fn new(spec: Spec) -> LineTransform<T> {
+        LineTransform {
             plan: plan(spec.points(), spec.halved(), spec.inverse),
             spec,
         }
     }
 
-    /// The complex numbers that [`Line::run`] needs beside the line.
+    /// The complex numbers that [`LineTransform::run`] needs beside the line.
     pub(super) fn scratch(&self) -> usize {
         self.plan.fft.get_inplace_scratch_len()
     }
@@ -204,7 +204,7 @@ impl<T: Real> Line<T> {
         self.plan.fft.process_with_scratch(pairs, scratch);
     }
 
-    /// Whether [`Line::run_to_real`] can be used.
+    /// Whether [`LineTransform::run_to_real`] can be used.
     pub(super) fn splits(&self) -> bool {
         self.spec.kind == FftKind::ToReal && self.spec.halved()
     }
@@ -241,7 +241,7 @@ impl<T: Real> Line<T> {
         true
     }
 
-    /// What [`Line::run_apart`] needs beside the lines.
+    /// What [`LineTransform::run_apart`] needs beside the lines.
     pub(super) fn scratch_apart(&self) -> usize {
         self.plan.fft.get_immutable_scratch_len()
     }
@@ -266,14 +266,14 @@ impl<T: Real> Line<T> {
 
 /// Real number `k` of a line that begins with real numbers.
 #[inline(always)]
-fn real<T: Real>(line: &[Complex<T>], k: usize) -> T {
+fn real<T: FftReal>(line: &[Complex<T>], k: usize) -> T {
     let z = line[k / 2];
     if k.is_multiple_of(2) { z.re } else { z.im }
 }
 
 /// Writes real number `k` of such a line.
 #[inline(always)]
-fn set_real<T: Real>(line: &mut [Complex<T>], k: usize, v: T) {
+fn set_real<T: FftReal>(line: &mut [Complex<T>], k: usize, v: T) {
     let z = &mut line[k / 2];
     *if k.is_multiple_of(2) {
         &mut z.re

@@ -10,9 +10,9 @@ use torsh_core::{Result, TorshError, pool};
 
 use super::choose::{LinesAlgorithm, LinesProblem};
 use super::lanes::LaneTransform;
-use super::line::{Line, Spec};
-use super::plans::Real;
-use super::split::{MOST, Split};
+use super::line::{LineTransform, Spec};
+use super::plans::FftReal;
+use super::split::{MOST, SplitTransform};
 use crate::machine::choice::pick;
 use crate::machine::tuning::{self, fft::BLOCK, fft::COLUMNS, fft::FETCH, fft::POINT};
 use crate::memory::dense::{Ptr, Scratch};
@@ -29,7 +29,7 @@ fn offset(shape: &[usize], strides: &[isize], mut index: usize) -> isize {
 }
 
 /// Where a pass reads: elements of `I`, by the strides of the result's dimensions.
-pub(super) struct Source<'a, I> {
+pub(super) struct TransformSource<'a, I> {
     pub(super) ptr: Ptr<I>,
     pub(super) strides: &'a [isize],
 }
@@ -40,9 +40,9 @@ pub(super) struct Source<'a, I> {
 /// The source has [`Spec::taken`] elements along `dim` and those of `shape` along the others, the result
 /// has the elements of `shape`, [`Spec::given`] of them along `dim`. `I` and `O` are the types of the
 /// line's elements. Both may be the same memory with the same layout; else they do not overlap.
-pub(super) unsafe fn run<T: Real, I: Copy, O: Copy>(
+pub(super) unsafe fn run<T: FftReal, I: Copy, O: Copy>(
     spec: &Spec,
-    from: Source<'_, I>,
+    from: TransformSource<'_, I>,
     to: Ptr<O>,
     shape: &[usize],
     dim: usize,
@@ -75,7 +75,7 @@ pub(super) unsafe fn run<T: Real, I: Copy, O: Copy>(
     // SAFETY: the caller's promise.
     unsafe {
         match pick::<LinesAlgorithm>(&problem, pool::num_threads()) {
-            LinesAlgorithm::Split if let Some(split) = Split::<T>::new(*spec) => {
+            LinesAlgorithm::Split if let Some(split) = SplitTransform::<T>::new(*spec) => {
                 let (before, strides) = (&shape[..dim], &pass.from.strides[..dim]);
                 for at in 0..outer {
                     let from = pass.from.ptr.at(offset(before, strides, at));
@@ -93,7 +93,7 @@ pub(super) unsafe fn run<T: Real, I: Copy, O: Copy>(
                 });
             }
             _ => {
-                let line = Line::<T>::new(*spec);
+                let line = LineTransform::<T>::new(*spec);
                 match inner {
                     1 => pool::parallel_for(outer, tuning::grain(cost), &|range| {
                         pass.lines(&line, range);
@@ -145,7 +145,7 @@ impl Groups {
 
 struct Pass<'a, T, I, O> {
     spec: &'a Spec,
-    from: Source<'a, I>,
+    from: TransformSource<'a, I>,
     to: Ptr<O>,
     shape: &'a [usize],
     dim: usize,
@@ -156,7 +156,7 @@ struct Pass<'a, T, I, O> {
     of: PhantomData<T>,
 }
 
-impl<T: Real, I: Copy, O: Copy> Pass<'_, T, I, O> {
+impl<T: FftReal, I: Copy, O: Copy> Pass<'_, T, I, O> {
     fn memory(&self, numbers: usize) -> Option<Scratch<Complex<T>>> {
         match Scratch::new(numbers) {
             Ok(scratch) => Some(scratch),
@@ -221,7 +221,7 @@ impl<T: Real, I: Copy, O: Copy> Pass<'_, T, I, O> {
     ///
     /// # Safety
     /// As [`run`].
-    unsafe fn lines(&self, l: &Line<T>, range: std::ops::Range<usize>) {
+    unsafe fn lines(&self, l: &LineTransform<T>, range: std::ops::Range<usize>) {
         let s = self.spec;
         let (taken, given, room) = (s.taken(), s.given(), s.room());
         let needed = l.scratch().max(l.scratch_apart());
@@ -293,7 +293,7 @@ impl<T: Real, I: Copy, O: Copy> Pass<'_, T, I, O> {
     ///
     /// # Safety
     /// As [`run`].
-    unsafe fn blocks(&self, l: &Line<T>, range: std::ops::Range<usize>, width: usize) {
+    unsafe fn blocks(&self, l: &LineTransform<T>, range: std::ops::Range<usize>, width: usize) {
         let s = self.spec;
         let (taken, given, room, pitch) = (s.taken(), s.given(), s.room(), self.pitch());
         let Some(memory) = self.memory(pitch * width + l.scratch()) else {

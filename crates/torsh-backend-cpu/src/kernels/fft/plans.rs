@@ -62,9 +62,9 @@ enum Way {
 }
 
 /// The numbers that transforms compute in.
-pub(super) trait Real: FftNum + Vectors {}
-impl Real for f32 {}
-impl Real for f64 {}
+pub(super) trait FftReal: FftNum + Vectors {}
+impl FftReal for f32 {}
+impl FftReal for f64 {}
 
 /// Something that the cache keeps.
 trait CachedPlan: Any + Send + Sync {
@@ -89,7 +89,7 @@ pub(super) fn root(k: usize, n: usize) -> (f64, f64) {
 }
 
 /// The twiddle factors of a real line of `n` numbers, for `k` up to a quarter of it.
-fn quarter<T: Real>(n: usize) -> Vec<Complex<T>> {
+fn quarter<T: FftReal>(n: usize) -> Vec<Complex<T>> {
     (0..n / 4 + 1)
         .map(|k| root(k, n))
         .map(|(c, s)| Complex::new(T::c(c), T::c(s)))
@@ -103,7 +103,7 @@ pub(super) struct LinePlan<T> {
     pub(super) twiddles: Vec<Complex<T>>,
 }
 
-impl<T: Real> CachedPlan for LinePlan<T> {
+impl<T: FftReal> CachedPlan for LinePlan<T> {
     /// The library says what its algorithms need beside the data, which is what their factors take too.
     fn bytes(&self) -> usize {
         let inner = 2 * self.fft.len() + self.fft.get_inplace_scratch_len();
@@ -118,7 +118,7 @@ pub(super) struct LanesPlan<T> {
     pub(super) twiddles: Vec<Complex<T>>,
 }
 
-impl<T: Real> CachedPlan for LanesPlan<T> {
+impl<T: FftReal> CachedPlan for LanesPlan<T> {
     fn bytes(&self) -> usize {
         self.stages.bytes() + self.twiddles.len() * size_of::<Complex<T>>()
     }
@@ -137,7 +137,7 @@ pub(super) struct SplitPlan<T> {
     pub(super) twiddles: Vec<Complex<T>>,
 }
 
-impl<T: Real> CachedPlan for SplitPlan<T> {
+impl<T: FftReal> CachedPlan for SplitPlan<T> {
     fn bytes(&self) -> usize {
         let own = (self.lanes.len() + self.blocks.len() + 2 * self.twiddles.len()) * size_of::<T>();
         own + self.columns.bytes() + self.rows.bytes()
@@ -220,7 +220,7 @@ fn cached<P: CachedPlan>(key: Key, make: impl FnOnce() -> P) -> Arc<P> {
 }
 
 /// The plan for lines of `n` points, or of `n` pairs of real numbers, one at a time.
-pub(super) fn plan<T: Real>(n: usize, real: bool, inverse: bool) -> Arc<LinePlan<T>> {
+pub(super) fn plan<T: FftReal>(n: usize, real: bool, inverse: bool) -> Arc<LinePlan<T>> {
     let way = Way::Line { real, inverse };
     let size = size_of::<T>();
     cached(Key { n, way, size }, || {
@@ -237,7 +237,7 @@ pub(super) fn plan<T: Real>(n: usize, real: bool, inverse: bool) -> Arc<LinePlan
 }
 
 /// The same for lines in lanes.
-pub(super) fn lanes_plan<T: Real>(n: usize, real: bool) -> Arc<LanesPlan<T>> {
+pub(super) fn lanes_plan<T: FftReal>(n: usize, real: bool) -> Arc<LanesPlan<T>> {
     let way = Way::LaneTransform { real };
     let size = size_of::<T>();
     cached(Key { n, way, size }, || LanesPlan {
@@ -247,7 +247,7 @@ pub(super) fn lanes_plan<T: Real>(n: usize, real: bool) -> Arc<LanesPlan<T>> {
 }
 
 /// The same for lines as matrices of `rows` by `columns`.
-pub(super) fn split_plan<T: Real>(
+pub(super) fn split_plan<T: FftReal>(
     [rows, columns]: [usize; 2],
     real: bool,
     inverse: bool,

@@ -12,8 +12,8 @@ use torsh_core::{Result, TorshError, pool};
 
 use super::half_spectrum;
 use super::line::Spec;
-use super::plans::{Real, SplitPlan, split_plan};
-use super::stages::{Ahead, TransformSide, Turn, has_radices};
+use super::plans::{FftReal, SplitPlan, split_plan};
+use super::stages::{FftPrefetch, TransformSide, Turn, has_radices};
 use super::transposition::{lanes, transpose_in};
 use crate::machine::tuning::{self, fft::LANES_BYTES, fft::POINT};
 use crate::memory::dense::{Ptr, Scratch};
@@ -40,18 +40,18 @@ pub(super) fn blocks(n: usize, width: usize) -> impl Iterator<Item = usize> {
 }
 
 /// The transform of a line whose numbers are adjacent.
-pub(super) struct Split<T> {
+pub(super) struct SplitTransform<T> {
     spec: Spec,
     sides: [usize; 2],
     plan: Arc<SplitPlan<T>>,
 }
 
-impl<T: Real> Split<T> {
+impl<T: FftReal> SplitTransform<T> {
     /// For a line that is complex, or real with an even length.
-    pub(super) fn new(spec: Spec) -> Option<Split<T>> {
+    pub(super) fn new(spec: Spec) -> Option<SplitTransform<T>> {
         let sides = sides(spec.points())?;
         let plan = split_plan(sides, spec.halved(), spec.inverse);
-        Some(Split { spec, sides, plan })
+        Some(SplitTransform { spec, sides, plan })
     }
 
     /// Transforms a line.
@@ -139,8 +139,11 @@ impl<T: Real> Split<T> {
                         T::ONE,
                         Some(turn),
                         [
-                            Ahead::columns(between.at(at), 2 * columns as isize),
-                            Ahead::columns(from.at(at + 2 * width as isize), 2 * columns as isize),
+                            FftPrefetch::columns(between.at(at), 2 * columns as isize),
+                            FftPrefetch::columns(
+                                from.at(at + 2 * width as isize),
+                                2 * columns as isize,
+                            ),
                         ],
                     );
                 }
@@ -167,8 +170,8 @@ impl<T: Real> Split<T> {
                         scale,
                         None,
                         [
-                            Ahead::columns(to.at(2 * first as isize), 2 * rows as isize),
-                            Ahead::lines(
+                            FftPrefetch::columns(to.at(2 * first as isize), 2 * rows as isize),
+                            FftPrefetch::lines(
                                 between.at((2 * (first + width) * columns) as isize),
                                 2 * columns as isize,
                                 width,

@@ -280,7 +280,7 @@ pub(super) struct Turn<T> {
 
 /// Memory that is used after this transform, or at its end: while the stages compute, it comes into L2.
 #[derive(Clone, Copy)]
-pub(super) struct Ahead<T> {
+pub(super) struct FftPrefetch<T> {
     ptr: *const T,
     /// From one line to the next.
     step: isize,
@@ -289,17 +289,17 @@ pub(super) struct Ahead<T> {
     shift: u32,
 }
 
-impl<T> Ahead<T> {
+impl<T> FftPrefetch<T> {
     /// Nothing.
-    pub(super) const NONE: Ahead<T> = Ahead {
+    pub(super) const NONE: FftPrefetch<T> = FftPrefetch {
         ptr: std::ptr::null(),
         step: 0,
         mask: 0,
         shift: 0,
     };
     /// Columns whose rows begin every `step` numbers.
-    pub(super) fn columns(ptr: *const T, step: isize) -> Ahead<T> {
-        Ahead {
+    pub(super) fn columns(ptr: *const T, step: isize) -> FftPrefetch<T> {
+        FftPrefetch {
             ptr,
             step,
             mask: usize::MAX,
@@ -307,8 +307,8 @@ impl<T> Ahead<T> {
         }
     }
     /// So many lines, a power of two, of adjacent numbers, which begin every `step` numbers.
-    pub(super) fn lines(ptr: *const T, step: isize, count: usize) -> Ahead<T> {
-        Ahead {
+    pub(super) fn lines(ptr: *const T, step: isize, count: usize) -> FftPrefetch<T> {
+        FftPrefetch {
             ptr,
             step,
             mask: count - 1,
@@ -346,7 +346,7 @@ pub(super) struct Stage<T> {
     s: usize,
     scale: T,
     turn: Option<Turn<T>>,
-    ahead: Ahead<T>,
+    ahead: FftPrefetch<T>,
 }
 
 crate::multiversion! {
@@ -519,7 +519,7 @@ impl<T: Vectors> Stages<T> {
         inverse: bool,
         scale: T,
         turn: Option<Turn<T>>,
-        ahead: [Ahead<T>; 2],
+        ahead: [FftPrefetch<T>; 2],
     ) -> *mut T {
         let width = lanes::<T>();
         let count = self.stages.len();
@@ -543,7 +543,7 @@ impl<T: Vectors> Stages<T> {
                 s,
                 scale: if last { scale } else { T::ONE },
                 turn: if last { turn } else { None },
-                ahead: *ahead.get(i).unwrap_or(&Ahead::NONE),
+                ahead: *ahead.get(i).unwrap_or(&FftPrefetch::NONE),
             };
             // SAFETY: the caller's promise; the buffers are apart.
             unsafe {

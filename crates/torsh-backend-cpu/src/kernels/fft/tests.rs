@@ -6,9 +6,9 @@ use torsh_core::{DType, Kernel, View, shape::Shape};
 
 use super::choose::LinesAlgorithm;
 use super::lanes::LaneTransform;
-use super::line::{Line, Spec};
-use super::plans::Real;
-use super::split::Split;
+use super::line::{LineTransform, Spec};
+use super::plans::FftReal;
+use super::split::SplitTransform;
 use super::stages::has_radices;
 use crate::machine::choice::Algorithm;
 use crate::memory::dense::{Ptr, Scratch};
@@ -51,15 +51,15 @@ impl Two {
     }
 }
 
-type Pair = (Two, Two);
+type PreciseComplex = (Two, Two);
 
-fn times(a: Pair, b: Pair) -> Pair {
+fn times(a: PreciseComplex, b: PreciseComplex) -> PreciseComplex {
     let re = a.0.mul(b.0).add(a.1.mul(b.1).neg());
     (re, a.0.mul(b.1).add(a.1.mul(b.0)))
 }
 
 /// `exp(-2 pi i / n)` to the power `k`, in two doubles: a series for the angle.
-fn root(k: usize, n: usize) -> Pair {
+fn root(k: usize, n: usize) -> PreciseComplex {
     let pi = Two(std::f64::consts::PI, 1.224_646_799_147_353_2e-16);
     // k / n in two doubles.
     let q = k as f64 / n as f64;
@@ -86,7 +86,13 @@ fn root(k: usize, n: usize) -> Pair {
 }
 
 /// The transform in two doubles: by the smallest factor of the length, down to primes.
-fn exact(x: &[Pair], step: usize, n: usize, total: usize, roots: &[Pair]) -> Vec<Pair> {
+fn exact(
+    x: &[PreciseComplex],
+    step: usize,
+    n: usize,
+    total: usize,
+    roots: &[PreciseComplex],
+) -> Vec<PreciseComplex> {
     let at = |i: usize| x[i * step];
     let zero = (Two(0.0, 0.0), Two(0.0, 0.0));
     let p = (2..=n).find(|p| n.is_multiple_of(*p)).unwrap_or(1);
@@ -94,7 +100,7 @@ fn exact(x: &[Pair], step: usize, n: usize, total: usize, roots: &[Pair]) -> Vec
         return vec![at(0)];
     }
     let m = n / p;
-    let parts: Vec<Vec<Pair>> = (0..p)
+    let parts: Vec<Vec<PreciseComplex>> = (0..p)
         .map(|r| exact(&x[r * step..], step * p, m, total, roots))
         .collect();
     (0..n)
@@ -110,14 +116,14 @@ fn exact(x: &[Pair], step: usize, n: usize, total: usize, roots: &[Pair]) -> Vec
 
 fn exact_of(x: &[Complex<f64>]) -> Vec<Complex<f64>> {
     let n = x.len();
-    let roots: Vec<Pair> = (0..n).map(|k| root(k, n)).collect();
-    let x: Vec<Pair> = x.iter().map(|z| (Two(z.re, 0.0), Two(z.im, 0.0))).collect();
+    let roots: Vec<PreciseComplex> = (0..n).map(|k| root(k, n)).collect();
+    let x: Vec<PreciseComplex> = x.iter().map(|z| (Two(z.re, 0.0), Two(z.im, 0.0))).collect();
     let y = exact(&x, 1, n, n, &roots);
     y.iter().map(|z| Complex::new(z.0.0, z.1.0)).collect()
 }
 
 /// The transform by an algorithm, if it takes the length, of numbers that are scaled for it.
-fn transformed<T: Real + Into<f64>>(
+fn transformed<T: FftReal + Into<f64>>(
     x: &[Complex<f64>],
     scale: f64,
     algorithm: LinesAlgorithm,
@@ -130,7 +136,7 @@ fn transformed<T: Real + Into<f64>>(
         .collect();
     match algorithm {
         LinesAlgorithm::Single => {
-            let line = Line::<T>::new(spec);
+            let line = LineTransform::<T>::new(spec);
             let mut scratch = vec![Complex::new(T::ZERO, T::ZERO); line.scratch()];
             line.run(&mut z, &mut scratch);
         }
@@ -147,7 +153,7 @@ fn transformed<T: Real + Into<f64>>(
             }
         }
         LinesAlgorithm::Split => {
-            let split = Split::<T>::new(spec)?;
+            let split = SplitTransform::<T>::new(spec)?;
             let line = Ptr::new(z.as_mut_ptr().cast());
             // SAFETY: the line has the points.
             unsafe { split.run(line, line).unwrap() };
@@ -181,7 +187,7 @@ fn complex_numbers(n: usize) -> Vec<Complex<f64>> {
 }
 
 /// Asserts that all algorithms keep within the bound, for numbers far from 1 too.
-fn within<T: Real + Into<f64>>(
+fn within<T: FftReal + Into<f64>>(
     x: &[Complex<f64>],
     expected: &[Complex<f64>],
     eps: f64,
@@ -249,7 +255,8 @@ fn single_precision_is_within_the_bound() {
 fn large_primes_are_within_the_bound() {
     for n in [65_537usize, 100_003, 1_000_003] {
         let x = complex_numbers(n);
-        let pairs: Vec<Pair> = x.iter().map(|z| (Two(z.re, 0.0), Two(z.im, 0.0))).collect();
+        let pairs: Vec<PreciseComplex> =
+            x.iter().map(|z| (Two(z.re, 0.0), Two(z.im, 0.0))).collect();
         let y = transformed::<f64>(&x, 1.0, LinesAlgorithm::Single).unwrap();
         // Some frequencies: a sum each, whose factors are powers of one.
         let some = [0, 1, 2, n / 3, n / 2, n - 1];

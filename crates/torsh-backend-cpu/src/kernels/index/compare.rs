@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use torsh_core::{KernelArgs, Result, pool};
 
-use super::walk::{IndexWalk, Ptr};
+use super::walk::{IndexPtr, IndexWalk};
 use super::{GRAIN, by_dtype};
 
 /// `equal`: inputs two tensors of one shape and dtype; the output is a 0-d bool. NaN equals
@@ -13,7 +13,7 @@ pub(crate) fn equal(args: &KernelArgs<'_>) -> Result<()> {
     let (a, b) = (&args.inputs()[0], &args.inputs()[1]);
     let differ = AtomicBool::new(false);
     by_dtype!(a.dtype(), T => {
-        let (x, y) = (Ptr::<T>::of(a), Ptr::<T>::of(b));
+        let (x, y) = (IndexPtr::<T>::of(a), IndexPtr::<T>::of(b));
         let walk = IndexWalk::new(a.shape(), [a.strides(), b.strides()]);
         pool::parallel_for(walk.numel(), GRAIN, &|range| {
             walk.run(range, |[s, t], n, [ss, ts]| {

@@ -8,7 +8,7 @@ use super::choose::{Along, GatherAlgorithm, GatherProblem, ScatterAlgorithm, Sca
 use super::num::Num;
 use super::positions::{Index, Offsets};
 use super::rows;
-use super::walk::{IndexWalk, Ptr, copy_run};
+use super::walk::{IndexPtr, IndexWalk, copy_run};
 use crate::machine::choice::pick;
 use crate::machine::tuning::index::FEW;
 
@@ -64,7 +64,12 @@ impl IndexJob<'_> {
     ///
     /// # Safety
     /// The pointers must be valid for the job's walk, the dense side for disjoint writes.
-    pub(crate) unsafe fn get<T: Copy>(&self, dense: Ptr<T>, indexed: Ptr<T>, index: &Index<'_>) {
+    pub(crate) unsafe fn get<T: Copy>(
+        &self,
+        dense: IndexPtr<T>,
+        indexed: IndexPtr<T>,
+        index: &Index<'_>,
+    ) {
         let (walk, at) = (self.walk(), index.offsets());
         if walk.numel() == 0 {
             return;
@@ -111,8 +116,8 @@ impl IndexJob<'_> {
     /// nor the dense side.
     pub(crate) unsafe fn update<T: Copy>(
         &self,
-        dense: Ptr<T>,
-        indexed: Ptr<T>,
+        dense: IndexPtr<T>,
+        indexed: IndexPtr<T>,
         index: &Index<'_>,
         f: impl Fn(T, T) -> T + Sync + Copy,
     ) {
@@ -144,7 +149,12 @@ impl IndexJob<'_> {
     ///
     /// # Safety
     /// As [`IndexJob::update`].
-    pub(crate) unsafe fn put<T: Copy>(&self, dense: Ptr<T>, indexed: Ptr<T>, index: &Index<'_>) {
+    pub(crate) unsafe fn put<T: Copy>(
+        &self,
+        dense: IndexPtr<T>,
+        indexed: IndexPtr<T>,
+        index: &Index<'_>,
+    ) {
         let at = index.offsets();
         self.by_lines(|walk| {
             let algorithm = scatter::<T>(walk, at, false);
@@ -179,8 +189,8 @@ impl IndexJob<'_> {
     pub(super) unsafe fn reduce<T: Num>(
         &self,
         reduce: Reduce,
-        dense: Ptr<T>,
-        indexed: Ptr<T>,
+        dense: IndexPtr<T>,
+        indexed: IndexPtr<T>,
         index: &Index<'_>,
     ) {
         // SAFETY: the caller's promise.

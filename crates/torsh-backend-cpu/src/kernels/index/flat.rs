@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use torsh_core::{Result, pool};
 
-use super::Scratch;
+use super::ScratchSlice;
 use super::positions::Offsets;
-use super::walk::Ptr;
+use super::walk::IndexPtr;
 use crate::machine::tuning::index::{BLOCK, PARTS};
 
 /// The copies of the places then.
@@ -18,7 +18,7 @@ const LANES: usize = 4;
 /// The elements of one operand and how they are met.
 #[derive(Clone, Copy)]
 pub(super) struct Elements<T> {
-    pub(super) first: Ptr<T>,
+    pub(super) first: IndexPtr<T>,
     pub(super) step: isize,
     pub(super) n: usize,
     pub(super) index: Offsets,
@@ -40,8 +40,8 @@ pub(super) unsafe fn reduce<T: Copy + Send + Sync>(
     f: impl Fn(T, T) -> T + Sync + Copy,
 ) -> Result<Option<Partial<T>>> {
     let lanes = if spread { LANES } else { 1 };
-    let values = Scratch::filled(PARTS * lanes * places, identity)?;
-    let to = Ptr::new(values.ptr());
+    let values = ScratchSlice::filled(PARTS * lanes * places, identity)?;
+    let to = IndexPtr::new(values.ptr());
     let bad = AtomicBool::new(false);
     pool::parallel_for(PARTS, 1, &|parts| {
         for part in parts {
@@ -57,7 +57,7 @@ pub(super) unsafe fn reduce<T: Copy + Send + Sync>(
                         return;
                     }
                     let from = Elements {
-                        first: Ptr::new(from.first.at(at as isize * from.step)),
+                        first: IndexPtr::new(from.first.at(at as isize * from.step)),
                         n,
                         ..from
                     };
@@ -146,7 +146,7 @@ unsafe fn add_some<T: Copy, const L: usize>(
 
 /// Partial results per place.
 pub(super) struct Partial<T: Copy> {
-    values: Scratch<T>,
+    values: ScratchSlice<T>,
     places: usize,
     copies: usize,
 }
@@ -156,7 +156,7 @@ impl<T: Copy> Partial<T> {
     ///
     /// # Safety
     /// The places must be valid at this step.
-    pub(super) unsafe fn join(&self, to: Ptr<T>, step: isize, f: impl Fn(T, T) -> T) {
+    pub(super) unsafe fn join(&self, to: IndexPtr<T>, step: isize, f: impl Fn(T, T) -> T) {
         for place in 0..self.places {
             // SAFETY: the caller's promise.
             unsafe {

@@ -4,14 +4,14 @@ use torsh_core::{KernelArgs, Result, TorshError, View, attrs};
 
 use super::engine::IndexJob;
 use super::positions::{Index, contiguous};
-use super::walk::{IndexWalk, Ptr};
-use super::{Scratch, by_size};
+use super::walk::{IndexPtr, IndexWalk};
+use super::{ScratchSlice, by_size};
 
 /// `job` from `src` into `out`.
 pub(super) fn run_get(out: &View<'_>, src: &View<'_>, job: &IndexJob<'_>, index: &Index<'_>) {
     by_size!(out.dtype(), T => {
         // SAFETY: the caller built the job from these two views, and checked the index.
-        unsafe { job.get::<T>(Ptr::of(out), Ptr::of(src), index) }
+        unsafe { job.get::<T>(IndexPtr::of(out), IndexPtr::of(src), index) }
     })
 }
 
@@ -190,7 +190,7 @@ pub(super) fn flat_index<'a>(
         return Ok(index);
     }
     let steps = contiguous(view.shape());
-    let mut offsets = Scratch::filled(idx.numel(), 0i64)?;
+    let mut offsets = ScratchSlice::filled(idx.numel(), 0i64)?;
     let mut k = 0;
     IndexWalk::new(idx.shape(), [&index.strides]).all(|[i], n, [step]| {
         for j in 0..n as isize {

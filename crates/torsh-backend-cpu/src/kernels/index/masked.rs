@@ -10,19 +10,19 @@ use super::choose::{MaskedFillAlgorithm, MaskedFillProblem, SelectAlgorithm, Sel
 use super::num::Num;
 use super::positions::no_overlap;
 use super::scatter::{fill, start_from};
-use super::walk::{IndexWalk, Ptr};
-use super::{GRAIN, Scratch, by_dtype, by_size};
+use super::walk::{IndexPtr, IndexWalk};
+use super::{GRAIN, ScratchSlice, by_dtype, by_size};
 use crate::machine::choice::pick;
 use crate::machine::tuning::index::MASKED_BLOCK as BLOCK;
 use crate::memory::operands::missing;
 use crate::multiversion;
 
 /// How many elements of a view are not 0, per piece of the pieces that `pool::chunk_count` makes.
-fn count_pieces(v: &View<'_>, parts: usize) -> Result<Scratch<u64>> {
-    let counts = Scratch::filled(parts, 0u64)?;
-    let slots = Ptr::new(counts.ptr());
+fn count_pieces(v: &View<'_>, parts: usize) -> Result<ScratchSlice<u64>> {
+    let counts = ScratchSlice::filled(parts, 0u64)?;
+    let slots = IndexPtr::new(counts.ptr());
     by_dtype!(if v.dtype() == DType::Bool { DType::U8 } else { v.dtype() }, T => {
-        let p = Ptr::<T>::of(v);
+        let p = IndexPtr::<T>::of(v);
         let walk = IndexWalk::new(v.shape(), [v.strides()]);
         pool::parallel_parts(walk.numel(), parts, &|part, range| {
             let mut count = 0u64;
@@ -188,13 +188,13 @@ pub(crate) fn masked_select(args: &KernelArgs<'_>) -> Result<()> {
         adjacent: [ss, is, out_step] == [1; 3],
     };
     let algorithm = pick::<SelectAlgorithm>(&problem, pool::num_threads());
-    let m = Ptr::<u8>::of(mask);
+    let m = IndexPtr::<u8>::of(mask);
     let starts = &starts;
     let ends: Vec<isize> = (1..=parts)
         .map(|p| starts.get(p).map_or(out.numel(), |&s| s as usize) as isize)
         .collect();
     by_size!(out.dtype(), T => {
-        let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(src));
+        let (to, from) = (IndexPtr::<T>::of(out), IndexPtr::<T>::of(src));
         // The pieces are those of the count: both walks have `mask.numel()` elements.
         pool::parallel_parts(walk.numel(), parts, &|part, range| {
             let mut k = starts[part] as isize;
@@ -269,7 +269,7 @@ pub(crate) fn masked_fill(args: &KernelArgs<'_>) -> Result<()> {
         (None, None) => return Err(missing()),
         (_, number) => number.map(|n| n.to_bytes(out.dtype())).unwrap_or_default(),
     };
-    let m = Ptr::<u8>::of(mask);
+    let m = IndexPtr::<u8>::of(mask);
     let walk = IndexWalk::new(out.shape(), [out.strides(), &ss, &ms]);
     let problem = MaskedFillProblem {
         size: out.dtype().size(),
@@ -285,7 +285,7 @@ pub(crate) fn masked_fill(args: &KernelArgs<'_>) -> Result<()> {
             // SAFETY: `to_bytes` has room for any element.
             None => unsafe { number.as_ptr().cast::<T>().read_unaligned() },
         };
-        let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(src));
+        let (to, from) = (IndexPtr::<T>::of(out), IndexPtr::<T>::of(src));
         walk.par(GRAIN, |[d, s, i], n, [ds, ss, is]| {
             // SAFETY: the walk stays within all three.
             unsafe {
@@ -346,12 +346,12 @@ pub(crate) fn masked_scatter(args: &KernelArgs<'_>) -> Result<()> {
     // SAFETY: the input's own elements, repeated by strides of 0.
     let start = unsafe { View::new(src.ptr(), src.dtype(), out.shape(), &ss) };
     start_from(out, &start);
-    let m = Ptr::<u8>::of(mask);
+    let m = IndexPtr::<u8>::of(mask);
     let walk = IndexWalk::new(out.shape(), [out.strides(), &ms]);
     let from_walk = IndexWalk::new(source.shape(), [source.strides()]);
     let starts = &starts;
     by_size!(out.dtype(), T => {
-        let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(source));
+        let (to, from) = (IndexPtr::<T>::of(out), IndexPtr::<T>::of(source));
         let flat = source.is_contiguous();
         pool::parallel_parts(walk.numel(), parts, &|part, range| {
             let mut k = starts[part] as usize;
@@ -381,11 +381,11 @@ pub(crate) fn masked_scatter_backward(args: &KernelArgs<'_>) -> Result<()> {
     let (out, grad, mask) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
     let ms = broadcast(mask, grad.shape())?;
     fill(out, Scalar::Int(0));
-    let m = Ptr::<u8>::of(mask);
+    let m = IndexPtr::<u8>::of(mask);
     let to_walk = IndexWalk::new(out.shape(), [out.strides()]);
     let total = AtomicU64::new(0);
     by_size!(out.dtype(), T => {
-        let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(grad));
+        let (to, from) = (IndexPtr::<T>::of(out), IndexPtr::<T>::of(grad));
         let mut k = 0;
         IndexWalk::new(grad.shape(), [grad.strides(), &ms]).all(|[s, i], n, [ss, is]| {
             for j in 0..n as isize {
@@ -421,10 +421,10 @@ pub(crate) fn nonzero(args: &KernelArgs<'_>) -> Result<()> {
         return Ok(());
     }
     let (rows, columns) = (out.strides()[0], out.strides()[1]);
-    let to = Ptr::<i64>::of(out);
+    let to = IndexPtr::<i64>::of(out);
     let starts = &starts;
     by_dtype!(if src.dtype() == DType::Bool { DType::U8 } else { src.dtype() }, T => {
-        let p = Ptr::<T>::of(src);
+        let p = IndexPtr::<T>::of(src);
         let walk = IndexWalk::new(src.shape(), [src.strides()]);
         pool::parallel_parts(walk.numel(), parts, &|part, range| {
             let mut k = starts[part] as isize;

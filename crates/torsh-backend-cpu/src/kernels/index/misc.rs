@@ -5,8 +5,8 @@ use torsh_core::{DType, KernelArgs, Result, Scalar, TorshError, View, attrs, poo
 use super::choose::{IsinAlgorithm, IsinProblem};
 use super::positions::Index;
 use super::scatter::fill;
-use super::walk::{IndexWalk, Ptr};
-use super::{GRAIN, Scratch, by_dtype};
+use super::walk::{IndexPtr, IndexWalk};
+use super::{GRAIN, ScratchSlice, by_dtype};
 use crate::kernels::sort::Ordered;
 use crate::machine::choice::pick;
 
@@ -27,7 +27,7 @@ pub(crate) fn one_hot(args: &KernelArgs<'_>) -> Result<()> {
             other => other,
         })?;
     fill(out, Scalar::Int(0));
-    let to = Ptr::<i64>::of(out);
+    let to = IndexPtr::<i64>::of(out);
     IndexWalk::new(idx.shape(), [&out.strides()[..n], &index.strides]).all(
         |[d, i], n, [ds, is]| {
             for j in 0..n as isize {
@@ -66,8 +66,8 @@ pub(crate) fn isin(args: &KernelArgs<'_>) -> Result<()> {
 fn isin_as<T: Ordered>(args: &KernelArgs<'_>) -> Result<()> {
     let (out, elements, test) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
     let invert = args.attrs::<attrs::Isin>()?.invert;
-    let mut keys = Scratch::filled(test.numel(), 0u64)?;
-    let p = Ptr::<T>::of(test);
+    let mut keys = ScratchSlice::filled(test.numel(), 0u64)?;
+    let p = IndexPtr::<T>::of(test);
     let mut count = 0;
     IndexWalk::new(test.shape(), [test.strides()]).all(|[i], n, [step]| {
         for j in 0..n as isize {
@@ -82,7 +82,7 @@ fn isin_as<T: Ordered>(args: &KernelArgs<'_>) -> Result<()> {
     let keys = &mut keys[..count];
     keys.sort_unstable();
     let keys = &*keys;
-    let (to, from) = (Ptr::<bool>::of(out), Ptr::<T>::of(elements));
+    let (to, from) = (IndexPtr::<bool>::of(out), IndexPtr::<T>::of(elements));
     let algorithm = pick(&IsinProblem { keys: count }, pool::num_threads());
     let grain = GRAIN / (8 + count.max(1).ilog2() as usize);
     IndexWalk::new(out.shape(), [out.strides(), elements.strides()]).par(
@@ -111,7 +111,7 @@ fn integers(v: &View<'_>, mut f: impl FnMut(usize, i64) -> Result<()>) -> Result
         v: &View<'_>,
         f: &mut dyn FnMut(usize, i64) -> Result<()>,
     ) -> Result<()> {
-        let p = Ptr::<T>::of(v);
+        let p = IndexPtr::<T>::of(v);
         let (mut at, mut result) = (0, Ok(()));
         IndexWalk::new(v.shape(), [v.strides()]).all(|[i], n, [step]| {
             for j in 0..n as isize {
@@ -157,7 +157,7 @@ pub(crate) fn repeat_count(args: &KernelArgs<'_>) -> Result<()> {
 pub(crate) fn repeat_interleave(args: &KernelArgs<'_>) -> Result<()> {
     let out = &args.outputs()[0];
     let (to, step) = (
-        Ptr::<i64>::of(out),
+        IndexPtr::<i64>::of(out),
         out.strides().first().copied().unwrap_or(1),
     );
     let (mut at, end) = (0, out.numel() as i64);
@@ -202,7 +202,7 @@ pub(crate) fn bincount(args: &KernelArgs<'_>) -> Result<()> {
     let weights = args.inputs().get(1).filter(|w| w.is_present());
     match (weights, out.dtype()) {
         (None, DType::I64) => {
-            let to = Ptr::<i64>::of(out);
+            let to = IndexPtr::<i64>::of(out);
             integers(src, |_, v| {
                 check(v)?;
                 // SAFETY: the bin was checked.
@@ -214,7 +214,7 @@ pub(crate) fn bincount(args: &KernelArgs<'_>) -> Result<()> {
             let ws = w.strides().first().copied().unwrap_or(1);
             by_dtype!(out.dtype(), T => {
                 use super::num::Num;
-                let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(w));
+                let (to, from) = (IndexPtr::<T>::of(out), IndexPtr::<T>::of(w));
                 integers(src, |i, v| {
                     check(v)?;
                     // SAFETY: the bin was checked, and there are as many weights as elements.
@@ -246,7 +246,7 @@ fn search_as<T: PartialOrd + Copy + Send + Sync>(args: &KernelArgs<'_>) -> Resul
     if let Some(s) = sorter {
         Index::new(s, length, last, 1, false, None)?;
     }
-    let order = sorter.map(|s| (Ptr::<i64>::of(s), s.strides()[last]));
+    let order = sorter.map(|s| (IndexPtr::<i64>::of(s), s.strides()[last]));
     // Per value: where its sequence and its sorter start.
     let n = values.shape().len();
     let own = |v: &View<'_>| {
@@ -257,13 +257,13 @@ fn search_as<T: PartialOrd + Copy + Send + Sync>(args: &KernelArgs<'_>) -> Resul
         strides
     };
     let (starts, orders) = (own(sequence), sorter.map_or(vec![0; n], own));
-    let (narrow, to) = (out.dtype() == DType::I32, Ptr::<u8>::of(out));
-    let p = Ptr::<T>::of(sequence);
+    let (narrow, to) = (out.dtype() == DType::I32, IndexPtr::<u8>::of(out));
+    let p = IndexPtr::<T>::of(sequence);
     let walk = IndexWalk::new(
         values.shape(),
         [out.strides(), values.strides(), &starts[..], &orders[..]],
     );
-    let from = Ptr::<T>::of(values);
+    let from = IndexPtr::<T>::of(values);
     let grain = GRAIN / (4 + length.max(1).ilog2() as usize);
     walk.par(grain, |[d, v, s, o], n, [ds, vs, ss, os]| {
         for j in 0..n as isize {

@@ -4,26 +4,26 @@ use std::borrow::Cow;
 
 use torsh_core::{DType, Result, TorshError, View};
 
-use super::walk::{IndexWalk, Ptr};
-use super::{GRAIN, Scratch};
+use super::walk::{IndexPtr, IndexWalk};
+use super::{GRAIN, ScratchSlice};
 use crate::multiversion;
 
 /// An index tensor whose values were checked.
 pub(crate) struct Index<'a> {
-    ptr: Ptr<i64>,
+    ptr: IndexPtr<i64>,
     /// The strides in the index tensor's own dimensions.
     pub(crate) strides: Cow<'a, [isize]>,
     /// What a negative value counts from.
     wrap: i64,
     /// Elements from one value to the next on the indexed side.
     step: isize,
-    _own: Option<Scratch<i64>>,
+    _own: Option<ScratchSlice<i64>>,
 }
 
 /// The part of an [`Index`] that inner loops read, small enough to stay in registers.
 #[derive(Clone, Copy)]
 pub(crate) struct Offsets {
-    ptr: Ptr<i64>,
+    ptr: IndexPtr<i64>,
     wrap: i64,
     step: isize,
 }
@@ -43,7 +43,7 @@ impl Offsets {
     }
 
     /// The values themselves, where they are the offsets.
-    pub(crate) fn plain(self) -> Option<Ptr<i64>> {
+    pub(crate) fn plain(self) -> Option<IndexPtr<i64>> {
         (self.wrap == 0 && self.step == 1).then_some(self.ptr)
     }
 
@@ -134,8 +134,8 @@ impl<'a> Index<'a> {
             }
         };
         let (ptr, strides) = match &own {
-            Some(values) => (Ptr::new(values.ptr()), contiguous(view.shape()).into()),
-            None => (Ptr::of(view), Cow::Borrowed(view.strides())),
+            Some(values) => (IndexPtr::new(values.ptr()), contiguous(view.shape()).into()),
+            None => (IndexPtr::of(view), Cow::Borrowed(view.strides())),
         };
         Ok(Index {
             ptr,
@@ -150,7 +150,7 @@ impl<'a> Index<'a> {
     /// sums of their offsets.
     pub(crate) fn combine(shape: &[usize], parts: &[Index<'a>]) -> Result<Index<'a>> {
         let numel = shape.iter().product();
-        let mut sums = Scratch::filled(numel, 0i64)?;
+        let mut sums = ScratchSlice::filled(numel, 0i64)?;
         for part in parts {
             let mut at = 0;
             IndexWalk::new(shape, [&part.strides]).all(|[i], n, [step]| {
@@ -162,7 +162,7 @@ impl<'a> Index<'a> {
             });
         }
         Ok(Index {
-            ptr: Ptr::new(sums.ptr()),
+            ptr: IndexPtr::new(sums.ptr()),
             strides: contiguous(shape).into(),
             wrap: 0,
             step: 1,
@@ -171,9 +171,9 @@ impl<'a> Index<'a> {
     }
 
     /// Offsets computed elsewhere, one per element of a contiguous index of this shape.
-    pub(crate) fn from_offsets(shape: &[usize], offsets: Scratch<i64>) -> Index<'a> {
+    pub(crate) fn from_offsets(shape: &[usize], offsets: ScratchSlice<i64>) -> Index<'a> {
         Index {
-            ptr: Ptr::new(offsets.ptr()),
+            ptr: IndexPtr::new(offsets.ptr()),
             strides: contiguous(shape).into(),
             wrap: 0,
             step: 1,
@@ -257,9 +257,9 @@ pub(crate) fn out_of_bounds(value: i64, dim: usize, size: usize) -> TorshError {
 }
 
 /// The values of an index tensor in row-major order.
-fn copied<T: Copy + Into<i64>>(view: &View<'_>) -> Result<Scratch<i64>> {
-    let mut out = Scratch::filled(view.numel(), 0i64)?;
-    let p = Ptr::<T>::of(view);
+fn copied<T: Copy + Into<i64>>(view: &View<'_>) -> Result<ScratchSlice<i64>> {
+    let mut out = ScratchSlice::filled(view.numel(), 0i64)?;
+    let p = IndexPtr::<T>::of(view);
     let mut at = 0;
     IndexWalk::new(view.shape(), [view.strides()]).all(|[i], n, [step]| {
         for j in 0..n as isize {

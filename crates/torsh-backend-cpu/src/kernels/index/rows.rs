@@ -10,7 +10,7 @@ use torsh_core::pool;
 use super::GRAIN;
 use super::choose::GatherAlgorithm;
 use super::positions::Offsets;
-use super::walk::{IndexWalk, Ptr};
+use super::walk::{IndexPtr, IndexWalk};
 use crate::kernels::copy::copy_row;
 use crate::machine::tuning::index_rows::{AHEAD, FETCHED, LINES, NEAR, PART};
 use crate::memory::blocks::{backwards, from_the_end};
@@ -25,8 +25,8 @@ use crate::simd::{Level, level};
 /// the dense side for disjoint writes. There are elements.
 pub(super) unsafe fn get<T: Copy>(
     walk: &IndexWalk<3>,
-    dense: Ptr<T>,
-    indexed: Ptr<T>,
+    dense: IndexPtr<T>,
+    indexed: IndexPtr<T>,
     at: Offsets,
     algorithm: GatherAlgorithm,
 ) {
@@ -93,8 +93,8 @@ pub(super) unsafe fn get<T: Copy>(
 /// other thread may write its elements.
 pub(super) unsafe fn update<T: Copy>(
     walk: &IndexWalk<3>,
-    dense: Ptr<T>,
-    indexed: Ptr<T>,
+    dense: IndexPtr<T>,
+    indexed: IndexPtr<T>,
     at: Offsets,
     f: impl Fn(T, T) -> T + Copy,
 ) {

@@ -14,8 +14,8 @@ use super::gather::{advanced, along_dim, at_least_1d, flat_index};
 use super::num::Num;
 use super::positions::{Index, contiguous, no_overlap};
 use super::rows;
-use super::walk::{IndexWalk, Ptr, copy_strided};
-use super::{GRAIN, Scratch, by_dtype, by_size};
+use super::walk::{IndexPtr, IndexWalk, copy_strided};
+use super::{GRAIN, ScratchSlice, by_dtype, by_size};
 use crate::machine::choice::pick;
 use crate::machine::tuning::index::COLUMNS;
 use crate::memory::operands::missing;
@@ -30,7 +30,7 @@ pub(super) fn start_from(out: &View<'_>, src: &View<'_>) {
     by_size!(out.dtype(), T => {
         // SAFETY: both views have this shape, and the output is another tensor.
         unsafe {
-            copy_strided::<T>(out.shape(), Ptr::of(out), out.strides(), Ptr::of(src), src.strides())
+            copy_strided::<T>(out.shape(), IndexPtr::of(out), out.strides(), IndexPtr::of(src), src.strides())
         }
     })
 }
@@ -42,8 +42,8 @@ pub(super) fn fill(out: &View<'_>, value: Scalar) {
     by_size!(out.dtype(), T => {
         // SAFETY: the number is read with strides of 0, the output is written within its shape.
         unsafe {
-            let from = Ptr::<T>::new(bytes.0.as_ptr().cast_mut().cast());
-            copy_strided::<T>(out.shape(), Ptr::of(out), out.strides(), from, &zeros)
+            let from = IndexPtr::<T>::new(bytes.0.as_ptr().cast_mut().cast());
+            copy_strided::<T>(out.shape(), IndexPtr::of(out), out.strides(), from, &zeros)
         }
     })
 }
@@ -53,43 +53,43 @@ pub(super) fn fill(out: &View<'_>, value: Scalar) {
 struct Bytes([u8; 16]);
 
 /// What is written: a tensor, or one number everywhere.
-enum Source<'a> {
+enum ScatterSource<'a> {
     Tensor(&'a View<'a>),
     Number(Bytes),
 }
 
-impl<'a> Source<'a> {
+impl<'a> ScatterSource<'a> {
     /// Input 2 where present, else the number.
-    fn new(args: &'a KernelArgs<'a>, number: Option<Scalar>) -> Result<Source<'a>> {
+    fn new(args: &'a KernelArgs<'a>, number: Option<Scalar>) -> Result<ScatterSource<'a>> {
         match (args.inputs().get(2).filter(|v| v.is_present()), number) {
-            (Some(v), _) => Ok(Source::Tensor(v)),
+            (Some(v), _) => Ok(ScatterSource::Tensor(v)),
             (None, Some(n)) => {
                 let bytes = n.to_bytes(args.outputs()[0].dtype());
-                Ok(Source::Number(Bytes(bytes)))
+                Ok(ScatterSource::Number(Bytes(bytes)))
             }
             (None, None) => Err(missing()),
         }
     }
 
-    fn ptr<T>(&self) -> Ptr<T> {
+    fn ptr<T>(&self) -> IndexPtr<T> {
         match self {
-            Source::Tensor(v) => Ptr::of(v),
-            Source::Number(b) => Ptr::new(b.0.as_ptr().cast_mut().cast()),
+            ScatterSource::Tensor(v) => IndexPtr::of(v),
+            ScatterSource::Number(b) => IndexPtr::new(b.0.as_ptr().cast_mut().cast()),
         }
     }
 
     /// Its strides for a walk over `n` dimensions; a 0-d tensor counts as a number.
     fn strides(&self, n: usize) -> Vec<isize> {
         match self {
-            Source::Tensor(v) if v.shape().len() == n => v.strides().to_vec(),
+            ScatterSource::Tensor(v) if v.shape().len() == n => v.strides().to_vec(),
             _ => vec![0; n],
         }
     }
 
     fn tensor(&self) -> Option<&View<'a>> {
         match self {
-            Source::Tensor(v) => Some(v),
-            Source::Number(_) => None,
+            ScatterSource::Tensor(v) => Some(v),
+            ScatterSource::Number(_) => None,
         }
     }
 }
@@ -117,7 +117,7 @@ impl AlongDim<'_> {
 /// Reads the index of inputs `self`, `index`, and prepares the walk for a source.
 fn along<'a>(
     args: &'a KernelArgs<'a>,
-    source: &Source<'_>,
+    source: &ScatterSource<'_>,
     dim: usize,
     negative: bool,
 ) -> Result<AlongDim<'a>> {
@@ -145,7 +145,7 @@ fn along<'a>(
 pub(crate) fn index_add(args: &KernelArgs<'_>) -> Result<()> {
     let &attrs::IndexAdd { dim, alpha } = args.attrs()?;
     let out = &args.outputs()[0];
-    let source = Source::new(args, None)?;
+    let source = ScatterSource::new(args, None)?;
     let walk = along(args, &source, dim, false)?;
     start_from(out, &args.inputs()[0]);
     by_dtype!(out.dtype(), T => {
@@ -153,10 +153,10 @@ pub(crate) fn index_add(args: &KernelArgs<'_>) -> Result<()> {
         // SAFETY: the walk was built from these views, and the index was checked.
         unsafe {
             if a == T::ONE {
-                walk.job().update::<T>(source.ptr(), Ptr::of(out), &walk.index, T::add);
+                walk.job().update::<T>(source.ptr(), IndexPtr::of(out), &walk.index, T::add);
             } else {
                 let f = move |to: T, from: T| to.add_scaled(from, a);
-                walk.job().update::<T>(source.ptr(), Ptr::of(out), &walk.index, f);
+                walk.job().update::<T>(source.ptr(), IndexPtr::of(out), &walk.index, f);
             }
         }
     });
@@ -166,19 +166,19 @@ pub(crate) fn index_add(args: &KernelArgs<'_>) -> Result<()> {
 /// `index_copy`: inputs `self`, `index`, `source`.
 pub(crate) fn index_copy(args: &KernelArgs<'_>) -> Result<()> {
     let dim = args.attrs::<attrs::IndexCopy>()?.dim;
-    write_along(args, Source::new(args, None)?, dim, false)
+    write_along(args, ScatterSource::new(args, None)?, dim, false)
 }
 
 /// `index_fill`: inputs `self`, `index` (negative values count from the end), optionally a 0-d
 /// value.
 pub(crate) fn index_fill(args: &KernelArgs<'_>) -> Result<()> {
     let &attrs::IndexFill { dim, value } = args.attrs()?;
-    write_along(args, Source::new(args, value)?, dim, true)
+    write_along(args, ScatterSource::new(args, value)?, dim, true)
 }
 
 fn write_along(
     args: &KernelArgs<'_>,
-    source: Source<'_>,
+    source: ScatterSource<'_>,
     dim: usize,
     negative: bool,
 ) -> Result<()> {
@@ -187,7 +187,7 @@ fn write_along(
     start_from(out, &args.inputs()[0]);
     by_size!(out.dtype(), T => {
         // SAFETY: the walk was built from these views, and the index was checked.
-        unsafe { walk.job().put::<T>(source.ptr(), Ptr::of(out), &walk.index) }
+        unsafe { walk.job().put::<T>(source.ptr(), IndexPtr::of(out), &walk.index) }
     });
     Ok(())
 }
@@ -195,7 +195,7 @@ fn write_along(
 /// `scatter`: inputs `self`, `index`, optionally `src`.
 pub(crate) fn scatter(args: &KernelArgs<'_>) -> Result<()> {
     let &attrs::Scatter { dim, reduce, value } = args.attrs()?;
-    let source = Source::new(args, value)?;
+    let source = ScatterSource::new(args, value)?;
     if let Some(update) = reduce {
         let reduce = match update {
             ScatterUpdate::Add => Reduce::Sum,
@@ -211,7 +211,7 @@ pub(crate) fn scatter(args: &KernelArgs<'_>) -> Result<()> {
     start_from(out, &args.inputs()[0]);
     by_size!(out.dtype(), T => {
         // SAFETY: the walk was built from these views, and the index was checked.
-        unsafe { walk.job().put::<T>(source.ptr(), Ptr::of(out), &walk.index) }
+        unsafe { walk.job().put::<T>(source.ptr(), IndexPtr::of(out), &walk.index) }
     });
     Ok(())
 }
@@ -219,14 +219,14 @@ pub(crate) fn scatter(args: &KernelArgs<'_>) -> Result<()> {
 /// `scatter_add`: inputs `self`, `index`, `src`.
 pub(crate) fn scatter_add(args: &KernelArgs<'_>) -> Result<()> {
     let &attrs::Gather { dim, negative } = args.attrs()?;
-    let source = Source::new(args, None)?;
+    let source = ScatterSource::new(args, None)?;
     scatter_with(args, source, (dim, negative), Reduce::Sum, true)
 }
 
 /// `scatter_reduce`: inputs `self`, `index`, `src`.
 pub(crate) fn scatter_reduce(args: &KernelArgs<'_>) -> Result<()> {
     let a = args.attrs::<attrs::ScatterReduce>()?;
-    let source = Source::new(args, None)?;
+    let source = ScatterSource::new(args, None)?;
     scatter_with(args, source, (a.dim, false), a.reduce, a.include_self)
 }
 
@@ -243,7 +243,7 @@ impl<'a> Elementwise<'a> {
     /// `None` where the index is empty. Negative values are out of bounds.
     fn new(
         args: &'a KernelArgs<'a>,
-        source: &Source<'_>,
+        source: &ScatterSource<'_>,
         dim: usize,
     ) -> Result<Option<Elementwise<'a>>> {
         let walk = Elementwise::unchecked(args, source, (dim, false))?;
@@ -262,7 +262,7 @@ impl<'a> Elementwise<'a> {
     /// count from the end.
     fn unchecked(
         args: &'a KernelArgs<'a>,
-        source: &Source<'_>,
+        source: &ScatterSource<'_>,
         (dim, negative): (usize, bool),
     ) -> Result<Option<Elementwise<'a>>> {
         let (out, idx) = (&args.outputs()[0], &args.inputs()[1]);
@@ -315,7 +315,7 @@ impl<'a> Elementwise<'a> {
 /// half types accumulate in float32, as PyTorch's do.
 fn scatter_with(
     args: &KernelArgs<'_>,
-    source: Source<'_>,
+    source: ScatterSource<'_>,
     along: (usize, bool),
     reduce: Reduce,
     include_self: bool,
@@ -351,7 +351,7 @@ fn scatter_with(
 /// do not, or an index value is out of bounds.
 fn sum_into_few(
     args: &KernelArgs<'_>,
-    source: &Source<'_>,
+    source: &ScatterSource<'_>,
     walk: &Elementwise<'_>,
 ) -> Result<bool> {
     let out = &args.outputs()[0];
@@ -385,7 +385,7 @@ fn sum_into_few(
         };
         start_from(out, &args.inputs()[0]);
         // SAFETY: the places are those of the output.
-        unsafe { partial.join(Ptr::of(out), step, T::add) };
+        unsafe { partial.join(IndexPtr::of(out), step, T::add) };
     });
     Ok(true)
 }
@@ -397,7 +397,7 @@ fn sum_into_few(
 unsafe fn reduce_into<T: Num>(
     out: &View<'_>,
     walk: &Elementwise<'_>,
-    dense: Ptr<T>,
+    dense: IndexPtr<T>,
     reduce: Reduce,
     include_self: bool,
 ) -> Result<()> {
@@ -411,16 +411,20 @@ unsafe fn reduce_into<T: Num>(
                 dense: &zeros,
                 ..walk.job()
             }
-            .put(Ptr::new(&raw mut start), Ptr::of(out), &walk.index)
+            .put(
+                IndexPtr::new(&raw mut start),
+                IndexPtr::of(out),
+                &walk.index,
+            )
         };
     }
     // SAFETY: the caller's promise.
-    unsafe { job.reduce::<T>(reduce, dense, Ptr::of(out), &walk.index) };
+    unsafe { job.reduce::<T>(reduce, dense, IndexPtr::of(out), &walk.index) };
     if reduce != Reduce::Mean {
         return Ok(());
     }
     let (sizes, _) = at_least_1d(out);
-    let counts = Scratch::filled(out.numel(), i64::from(include_self))?;
+    let counts = ScratchSlice::filled(out.numel(), i64::from(include_self))?;
     let (strides, step) = walk.on_contiguous(sizes);
     let own = walk.index.with_step(step);
     let mut one = 1i64;
@@ -433,13 +437,13 @@ unsafe fn reduce_into<T: Num>(
             ..walk.job()
         }
         .update::<i64>(
-            Ptr::new(&raw mut one),
-            Ptr::new(counts.ptr()),
+            IndexPtr::new(&raw mut one),
+            IndexPtr::new(counts.ptr()),
             &own,
             i64::add,
         );
     }
-    let (to, from) = (Ptr::<T>::of(out), Ptr::new(counts.ptr()));
+    let (to, from) = (IndexPtr::<T>::of(out), IndexPtr::new(counts.ptr()));
     let (sizes, strides) = at_least_1d(out);
     IndexWalk::new(sizes, [strides, &contiguous(sizes)]).par(GRAIN, |[d, c], n, [ds, cs]| {
         for j in 0..n as isize {
@@ -455,11 +459,11 @@ unsafe fn reduce_into<T: Num>(
 }
 
 /// A half type, converted to and from float32.
-trait Half: Num {
+trait HalfElement: Num {
     fn wide(self) -> f32;
     fn narrow(x: f32) -> Self;
 }
-impl Half for f16 {
+impl HalfElement for f16 {
     fn wide(self) -> f32 {
         self.to_f32()
     }
@@ -467,7 +471,7 @@ impl Half for f16 {
         f16::from_f32(x)
     }
 }
-impl Half for bf16 {
+impl HalfElement for bf16 {
     fn wide(self) -> f32 {
         self.to_f32()
     }
@@ -477,9 +481,13 @@ impl Half for bf16 {
 }
 
 /// A contiguous float32 copy of a strided half operand.
-fn widened<T: Half>(shape: &[usize], p: Ptr<T>, strides: &[isize]) -> Result<Scratch<f32>> {
-    let wide = Scratch::filled(shape.iter().product(), 0f32)?;
-    let to = Ptr::new(wide.ptr());
+fn widened<T: HalfElement>(
+    shape: &[usize],
+    p: IndexPtr<T>,
+    strides: &[isize],
+) -> Result<ScratchSlice<f32>> {
+    let wide = ScratchSlice::filled(shape.iter().product(), 0f32)?;
+    let to = IndexPtr::new(wide.ptr());
     IndexWalk::new(shape, [&contiguous(shape), strides]).par(GRAIN, |[d, s], n, [ds, ss]| {
         for j in 0..n as isize {
             // SAFETY: the walk stays within both.
@@ -489,9 +497,9 @@ fn widened<T: Half>(shape: &[usize], p: Ptr<T>, strides: &[isize]) -> Result<Scr
     Ok(wide)
 }
 
-fn scatter_half<T: Half>(
+fn scatter_half<T: HalfElement>(
     args: &KernelArgs<'_>,
-    source: &Source<'_>,
+    source: &ScatterSource<'_>,
     walk: &Elementwise<'_>,
     reduce: Reduce,
     include_self: bool,
@@ -500,7 +508,7 @@ fn scatter_half<T: Half>(
     let src = &args.inputs()[0];
     let (sizes, strides) = at_least_1d(out);
     let (_, src_strides) = at_least_1d(src);
-    let acc = widened::<T>(sizes, Ptr::of(src), src_strides)?;
+    let acc = widened::<T>(sizes, IndexPtr::of(src), src_strides)?;
     let from = widened::<T>(walk.shape, source.ptr(), &walk.dense)?;
     let (mut indexed, step) = walk.on_contiguous(sizes);
     indexed[walk.dim] = 0;
@@ -515,8 +523,16 @@ fn scatter_half<T: Half>(
     // SAFETY: the copy has an element for each of the output's, and lives until the end.
     let view = unsafe { View::new(acc.ptr().cast(), DType::F32, sizes, &acc_strides) };
     // SAFETY: the walk is that of the float32 copies.
-    unsafe { reduce_into::<f32>(&view, &wide, Ptr::new(from.ptr()), reduce, include_self)? };
-    let (to, from) = (Ptr::<T>::of(out), Ptr::new(acc.ptr()));
+    unsafe {
+        reduce_into::<f32>(
+            &view,
+            &wide,
+            IndexPtr::new(from.ptr()),
+            reduce,
+            include_self,
+        )?
+    };
+    let (to, from) = (IndexPtr::<T>::of(out), IndexPtr::new(acc.ptr()));
     IndexWalk::new(sizes, [strides, &acc_strides]).par(GRAIN, |[d, s], n, [ds, ss]| {
         for j in 0..n as isize {
             // SAFETY: the walk stays within both.
@@ -600,12 +616,12 @@ fn put_or_add(out: &View<'_>, values: &View<'_>, job: &IndexJob<'_>, index: &Ind
     if add {
         by_dtype!(out.dtype(), T => {
             // SAFETY: the job was built from these views, and the index was checked.
-            unsafe { job.update::<T>(Ptr::of(values), Ptr::of(out), index, T::add) }
+            unsafe { job.update::<T>(IndexPtr::of(values), IndexPtr::of(out), index, T::add) }
         });
     } else {
         by_size!(out.dtype(), T => {
             // SAFETY: as above.
-            unsafe { job.put::<T>(Ptr::of(values), Ptr::of(out), index) }
+            unsafe { job.put::<T>(IndexPtr::of(values), IndexPtr::of(out), index) }
         });
     }
 }
@@ -638,7 +654,7 @@ pub(crate) fn embedding_backward(args: &KernelArgs<'_>) -> Result<()> {
     let index = Index::new(idx, rows, 0, 1, false, None)?;
     let (n, padding) = (idx.numel(), a.padding_idx);
     // Per position: the row to add to and where the gradient's row starts.
-    let mut jobs = Scratch::filled(n, (0usize, 0isize))?;
+    let mut jobs = ScratchSlice::filled(n, (0usize, 0isize))?;
     let (mut k, last) = (0, grad.strides().len() - 1);
     IndexWalk::new(idx.shape(), [&index.strides, &grad.strides()[..last]]).all(
         |[i, g], n, [is, gs]| {
@@ -653,7 +669,7 @@ pub(crate) fn embedding_backward(args: &KernelArgs<'_>) -> Result<()> {
         },
     );
     let jobs = &jobs[..k];
-    let mut counts = Scratch::filled(if a.scale_grad_by_freq { rows } else { 0 }, 0u32)?;
+    let mut counts = ScratchSlice::filled(if a.scale_grad_by_freq { rows } else { 0 }, 0u32)?;
     if !counts.is_empty() {
         for &(row, _) in jobs {
             counts[row] += 1;
@@ -662,7 +678,7 @@ pub(crate) fn embedding_backward(args: &KernelArgs<'_>) -> Result<()> {
     fill(out, Scalar::Int(0));
     let (step, out_step) = (grad.strides()[last], out.strides()[1]);
     by_dtype!(out.dtype(), T => {
-        let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(grad));
+        let (to, from) = (IndexPtr::<T>::of(out), IndexPtr::<T>::of(grad));
         // Threads share the width, so that each row adds its gradients in order.
         let grain = (GRAIN / k.max(1)).max(COLUMNS);
         pool::parallel_for(width, grain, &|columns| {

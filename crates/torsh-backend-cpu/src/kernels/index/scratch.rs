@@ -6,26 +6,26 @@ use torsh_core::Result;
 
 use crate::memory::dense;
 
-/// `n` initialised elements from the caching allocator.
-pub(crate) struct Scratch<T: Copy> {
+/// `n` initialised elements from the caching allocator, as a slice.
+pub(crate) struct ScratchSlice<T: Copy> {
     memory: dense::Scratch<T>,
     len: usize,
 }
 
-impl<T: Copy> Scratch<T> {
+impl<T: Copy> ScratchSlice<T> {
     /// `n` elements, the `i`-th being `f(i)`.
-    pub(crate) fn from_fn(n: usize, mut f: impl FnMut(usize) -> T) -> Result<Scratch<T>> {
+    pub(crate) fn from_fn(n: usize, mut f: impl FnMut(usize) -> T) -> Result<ScratchSlice<T>> {
         let memory = dense::Scratch::<T>::new(n)?;
         for i in 0..n {
             // SAFETY: the memory holds `n` elements and is aligned to 64 bytes.
             unsafe { memory.ptr().add(i).write(f(i)) };
         }
-        Ok(Scratch { memory, len: n })
+        Ok(ScratchSlice { memory, len: n })
     }
 
     /// `n` equal elements.
-    pub(crate) fn filled(n: usize, value: T) -> Result<Scratch<T>> {
-        Scratch::from_fn(n, |_| value)
+    pub(crate) fn filled(n: usize, value: T) -> Result<ScratchSlice<T>> {
+        ScratchSlice::from_fn(n, |_| value)
     }
 
     /// The first element.
@@ -34,7 +34,7 @@ impl<T: Copy> Scratch<T> {
     }
 }
 
-impl<T: Copy> Deref for Scratch<T> {
+impl<T: Copy> Deref for ScratchSlice<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
         // SAFETY: `from_fn` wrote `len` elements, and the block is owned by `self`.
@@ -42,7 +42,7 @@ impl<T: Copy> Deref for Scratch<T> {
     }
 }
 
-impl<T: Copy> DerefMut for Scratch<T> {
+impl<T: Copy> DerefMut for ScratchSlice<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as in `deref`, and `&mut self` is the only access.
         unsafe { std::slice::from_raw_parts_mut(self.ptr(), self.len) }

@@ -5,7 +5,7 @@ use torsh_core::{KernelArgs, Result, Scalar, TorshError, View, attrs, pool};
 use super::num::Num;
 use super::positions::no_overlap;
 use super::scatter::{fill, start_from};
-use super::walk::{IndexWalk, Ptr, copy_run, copy_strided};
+use super::walk::{IndexPtr, IndexWalk, copy_run, copy_strided};
 use super::{GRAIN, by_dtype, by_size};
 use crate::memory::operands::missing;
 
@@ -25,8 +25,8 @@ pub(crate) fn flip(args: &KernelArgs<'_>) -> Result<()> {
     by_size!(out.dtype(), T => {
         // SAFETY: the flipped walk starts at the last element and stays within the input.
         unsafe {
-            let from = Ptr::new(Ptr::<T>::of(src).at(first));
-            copy_strided::<T>(out.shape(), Ptr::of(out), out.strides(), from, &strides)
+            let from = IndexPtr::new(IndexPtr::<T>::of(src).at(first));
+            copy_strided::<T>(out.shape(), IndexPtr::of(out), out.strides(), from, &strides)
         }
     });
     Ok(())
@@ -70,9 +70,9 @@ unsafe fn boxes<T: Copy>(
         unsafe {
             copy_strided::<T>(
                 size,
-                Ptr::new(Ptr::of(out).at(to)),
+                IndexPtr::new(IndexPtr::of(out).at(to)),
                 out.strides(),
-                Ptr::new(Ptr::of(src).at(from)),
+                IndexPtr::new(IndexPtr::of(src).at(from)),
                 src.strides(),
             )
         }
@@ -109,7 +109,7 @@ pub(crate) fn triangle(args: &KernelArgs<'_>) -> Result<()> {
         [&out.strides()[..n], &src.strides()[..n]],
     );
     by_size!(out.dtype(), T => {
-        let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(src));
+        let (to, from) = (IndexPtr::<T>::of(out), IndexPtr::<T>::of(src));
         // SAFETY: all zero bits are 0 in every element type.
         let zero: T = unsafe { std::mem::zeroed() };
         let grain = GRAIN / (columns + 1) + 1;
@@ -173,8 +173,8 @@ pub(crate) fn diag_embed(args: &KernelArgs<'_>) -> Result<()> {
     by_size!(out.dtype(), T => {
         // SAFETY: the diagonals lie within the output's matrices and have the input's shape.
         unsafe {
-            let to = Ptr::new(Ptr::<T>::of(out).at(first));
-            copy_strided::<T>(&shape, to, &strides, Ptr::of(src), src.strides())
+            let to = IndexPtr::new(IndexPtr::<T>::of(out).at(first));
+            copy_strided::<T>(&shape, to, &strides, IndexPtr::of(src), src.strides())
         }
     });
     Ok(())
@@ -224,7 +224,7 @@ pub(crate) fn strided_scatter(args: &KernelArgs<'_>) -> Result<()> {
     no_overlap(out, src)?;
     start_from(out, base);
     by_size!(out.dtype(), T => {
-        let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(src));
+        let (to, from) = (IndexPtr::<T>::of(out), IndexPtr::<T>::of(src));
         IndexWalk::new(src.shape(), [&strides, src.strides()])
             .starting_at([a.storage_offset as isize, 0])
             .all(|[d, s], n, [ds, ss]| {
@@ -243,7 +243,7 @@ pub(crate) fn strided_accumulate(args: &KernelArgs<'_>) -> Result<()> {
     let strides = window(out, src, &a.stride, a.storage_offset)?;
     fill(out, Scalar::Int(0));
     by_dtype!(out.dtype(), T => {
-        let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(src));
+        let (to, from) = (IndexPtr::<T>::of(out), IndexPtr::<T>::of(src));
         IndexWalk::new(src.shape(), [&strides, src.strides()])
             .starting_at([a.storage_offset as isize, 0])
             .all(|[d, s], n, [ds, ss]| {

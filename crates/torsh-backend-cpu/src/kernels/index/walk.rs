@@ -5,34 +5,35 @@ use std::ops::Range;
 use smallvec::SmallVec;
 use torsh_core::{View, pool};
 
-/// A pointer that kernels share between threads; each use says why that is sound.
-pub(crate) struct Ptr<T>(*mut T);
+/// A pointer that kernels share between threads; each use says why that is sound. What it gives lies within
+/// the memory it was made from.
+pub(crate) struct IndexPtr<T>(*mut T);
 
-impl<T> Clone for Ptr<T> {
+impl<T> Clone for IndexPtr<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<T> Copy for Ptr<T> {}
+impl<T> Copy for IndexPtr<T> {}
 
 // SAFETY: only an address; whoever dereferences it answers for the access.
-unsafe impl<T> Send for Ptr<T> {}
+unsafe impl<T> Send for IndexPtr<T> {}
 // SAFETY: as above.
-unsafe impl<T> Sync for Ptr<T> {}
+unsafe impl<T> Sync for IndexPtr<T> {}
 
-impl<T> Ptr<T> {
+impl<T> IndexPtr<T> {
     pub(crate) fn new(p: *mut T) -> Self {
-        Ptr(p)
+        IndexPtr(p)
     }
 
     /// The first element of a view.
     pub(crate) fn of(v: &View<'_>) -> Self {
-        Ptr(v.ptr().cast())
+        IndexPtr(v.ptr().cast())
     }
 
     /// The same address with other elements.
-    pub(crate) fn cast<U>(self) -> Ptr<U> {
-        Ptr(self.0.cast())
+    pub(crate) fn cast<U>(self) -> IndexPtr<U> {
+        IndexPtr(self.0.cast())
     }
 
     /// The address `offset` elements on.
@@ -220,9 +221,9 @@ impl<const N: usize> IndexWalk<N> {
 /// Both must be valid for every element of `shape` under their strides, and not overlap.
 pub(crate) unsafe fn copy_strided<T: Copy>(
     shape: &[usize],
-    dst: Ptr<T>,
+    dst: IndexPtr<T>,
     dst_strides: &[isize],
-    src: Ptr<T>,
+    src: IndexPtr<T>,
     src_strides: &[isize],
 ) {
     IndexWalk::new(shape, [dst_strides, src_strides]).par(super::GRAIN, |[d, s], n, [ds, ss]| {

@@ -15,7 +15,7 @@
 use torsh_core::attrs::{self, Reduction};
 use torsh_core::{DType, KernelArgs, Result, pool};
 
-use super::{GRAIN, Sizes, Targets, Upstream, total, total_weight, weights};
+use super::{GRAIN, LossSizes, Targets, Upstream, total, total_weight, weights};
 use crate::kernels::exp_rows::{ExpRows, greater};
 use crate::machine::tuning::loss::{BLOCK, CHAIN};
 use crate::memory::dense::{Dense, DenseOut, wide};
@@ -128,7 +128,7 @@ pub(crate) fn forward(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 /// The number of scores of each position is the grain's unit.
-fn grain(sizes: &Sizes) -> usize {
+fn grain(sizes: &LossSizes) -> usize {
     (GRAIN / sizes.c.max(1)).max(1)
 }
 
@@ -143,7 +143,7 @@ fn run<T: ExpRows>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         ignore_index,
         label_smoothing: smoothing,
     } = args.attrs()?;
-    let sizes = Sizes::new(scores, target)?;
+    let sizes = LossSizes::new(scores, target)?;
     let targets = Targets::new(target, &sizes, ignore_index)?;
     let weights = weights::<T>(rest.first(), sizes.c, dtype)?;
     let weight = |t: usize| weights.as_ref().map_or(T::ONE, |w| w[t]);
@@ -236,7 +236,7 @@ fn run_backward<T: ExpRows>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         ignore_index,
         label_smoothing: smoothing,
     } = args.attrs()?;
-    let sizes = Sizes::new(scores, target)?;
+    let sizes = LossSizes::new(scores, target)?;
     let targets = Targets::new(target, &sizes, ignore_index)?;
     let weights = weights::<T>(Some(weight), sizes.c, dtype)?;
     let upstream = Upstream::<T>::new(grad, whole, reduction, dtype)?;

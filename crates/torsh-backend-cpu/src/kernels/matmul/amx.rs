@@ -26,7 +26,7 @@ pub(crate) mod tiles;
 
 pub(crate) use blocks::{Blocks, OF_STEP};
 pub(crate) use peak::peak;
-pub(crate) use tiles::{Ahead, SIDE, STEP, Sums, TILE};
+pub(crate) use tiles::{SIDE, STEP, Sums, TILE, TilePrefetch};
 
 use std::arch::x86_64::*;
 use std::ops::Range;
@@ -37,7 +37,7 @@ use smallvec::SmallVec;
 use torsh_core::machine::machine;
 use torsh_core::pool;
 
-use self::pack::Lines;
+use self::pack::AmxLines;
 use super::gemm;
 use super::grid;
 use super::operands::{Matrix, Product};
@@ -196,7 +196,7 @@ fn even(n: usize, most: usize, unit: usize) -> usize {
 
 impl AmxPlan {
     /// The panels of a block of the right operand that a part multiplies.
-    fn panels(&self, part: usize, right: &Right) -> Range<usize> {
+    fn panels(&self, part: usize, right: &RightBlock) -> Range<usize> {
         let (pj, panels) = (part % self.grid.1, right.columns.1.div_ceil(SIDE));
         let start = (pj * self.share.1).min(panels);
         start..panels.min(start + self.share.1)
@@ -291,7 +291,7 @@ pub(crate) enum Safe {
 }
 
 /// A block of columns and terms of the right operand, packed.
-struct Right {
+struct RightBlock {
     ptr: Ptr<u8>,
     columns: (usize, usize),
     terms: (usize, usize),
@@ -317,7 +317,7 @@ impl TileProduct {
         let own = |part: usize| start.at((rights * packed + part * plan.own) as isize);
         let right = |j0: usize, k0: usize, nth: usize| {
             let terms = plan.terms.min(self.k - k0);
-            Right {
+            RightBlock {
                 ptr: Ptr::new(start.at((nth * packed) as isize)),
                 columns: (j0, plan.columns.min(self.n - j0)),
                 terms: (k0, terms),
@@ -373,9 +373,9 @@ impl TileProduct {
     /// # Safety
     /// As [`product`]; nobody else uses these panels.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-    unsafe fn pack_right(&self, right: &Right, panels: Range<usize>) -> u32 {
+    unsafe fn pack_right(&self, right: &RightBlock, panels: Range<usize>) -> u32 {
         let start = panels.start * SIDE;
-        let lines = Lines {
+        let lines = AmxLines {
             ptr: self.b.at(right.terms.0, right.columns.0 + start).ptr,
             across: self.b.col,
             along: self.b.row,
@@ -395,7 +395,7 @@ impl TileProduct {
     unsafe fn part(
         &self,
         plan: &AmxPlan,
-        right: &Right,
+        right: &RightBlock,
         part: usize,
         own: *mut u8,
         greatest: [&AtomicU32; 2],
@@ -414,7 +414,7 @@ impl TileProduct {
         unsafe {
             tiles::configure();
             for i1 in (from..to).step_by(plan.rows) {
-                let left = Lines {
+                let left = AmxLines {
                     ptr: self.a.at(i1, k0).ptr,
                     across: self.a.row,
                     along: self.a.col,
@@ -481,14 +481,14 @@ impl TileProduct {
                                 }
                                 true if s == 0 => Some(self.block(&walk, j + 1, 0).sums.ahead()),
                                 // What these sums go to once they are complete.
-                                false if ends && self.out.col == 4 => Some(Ahead {
+                                false if ends && self.out.col == 4 => Some(TilePrefetch {
                                     ptr: block.out.ptr,
                                     step: self.out.row as usize,
                                 }),
                                 _ => None,
                             };
                             let share = right.panel + right.panel / count * p;
-                            let ahead = Ahead {
+                            let ahead = TilePrefetch {
                                 ptr: pb.wrapping_add(share + s * tiles::fetched(self.parts)),
                                 step: tiles::pieces(self.parts).1,
                             };

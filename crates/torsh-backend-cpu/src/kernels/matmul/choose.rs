@@ -12,22 +12,22 @@ use crate::machine::tuning::matmul as tuning;
 
 /// Where an operand's neighbours are in memory: its steps in elements.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Steps {
+pub(crate) struct MatrixSteps {
     pub row: isize,
     pub col: isize,
 }
 
-impl<T> From<&Matrix<T>> for Steps {
+impl<T> From<&Matrix<T>> for MatrixSteps {
     #[inline(always)]
-    fn from(m: &Matrix<T>) -> Steps {
-        Steps {
+    fn from(m: &Matrix<T>) -> MatrixSteps {
+        MatrixSteps {
             row: m.row,
             col: m.col,
         }
     }
 }
 
-impl Steps {
+impl MatrixSteps {
     /// BLAS's letters: `N` has adjacent columns (row-major), `T` adjacent rows, `S` neither.
     fn order(self) -> char {
         match (self.row, self.col) {
@@ -45,9 +45,9 @@ pub(crate) struct ProductProblem {
     pub m: usize,
     pub n: usize,
     pub k: usize,
-    pub out: Steps,
-    pub a: Steps,
-    pub b: Steps,
+    pub out: MatrixSteps,
+    pub a: MatrixSteps,
+    pub b: MatrixSteps,
     /// Whether the result is added to something.
     pub add: bool,
 }
@@ -69,7 +69,7 @@ impl ProductProblem {
 
     /// A product of row-major matrices, for the choices of other operations.
     pub fn row_major(dtype: DType, m: usize, n: usize, k: usize) -> ProductProblem {
-        let steps = |columns: usize| Steps {
+        let steps = |columns: usize| MatrixSteps {
             row: columns as isize,
             col: 1,
         };
@@ -86,7 +86,7 @@ impl ProductProblem {
     }
 
     fn key(&self) -> (DType, [usize; 3], [char; 3], bool) {
-        let orders = [self.out, self.a, self.b].map(Steps::order);
+        let orders = [self.out, self.a, self.b].map(MatrixSteps::order);
         (self.dtype, [self.m, self.n, self.k], orders, self.add)
     }
 }
@@ -303,7 +303,7 @@ impl fmt::Display for Batch {
 
 /// What the threads of a batch share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Split {
+pub(crate) enum ProductSplit {
     /// Each thread sums a part of the terms of one product, and the sums are added.
     Terms,
     /// The threads work on one product together, one product after the other.
@@ -312,24 +312,28 @@ pub(crate) enum Split {
     Results,
 }
 
-impl Algorithm for Split {
+impl Algorithm for ProductSplit {
     type Problem = Batch;
     const OP: &'static str = "matmul.split";
-    const ALL: &'static [Self] = &[Split::Terms, Split::Together, Split::Results];
+    const ALL: &'static [Self] = &[
+        ProductSplit::Terms,
+        ProductSplit::Together,
+        ProductSplit::Results,
+    ];
 
     fn name(self) -> &'static str {
         match self {
-            Split::Terms => "terms",
-            Split::Together => "together",
-            Split::Results => "results",
+            ProductSplit::Terms => "terms",
+            ProductSplit::Together => "together",
+            ProductSplit::Results => "results",
         }
     }
 
     fn accepts(self, p: &Batch, _: &Machine) -> bool {
         match self {
-            Split::Terms => p.count == 1 && p.k > 0,
-            Split::Together => p.m > 1 && p.n > 1,
-            Split::Results => true,
+            ProductSplit::Terms => p.count == 1 && p.k > 0,
+            ProductSplit::Together => p.m > 1 && p.n > 1,
+            ProductSplit::Results => true,
         }
     }
 
@@ -338,17 +342,20 @@ impl Algorithm for Split {
         let &Batch { count, m, n, k } = p;
         let few = m * n <= tuning::SPLIT_TERMS_RESULTS;
         if threads > 1 && count == 1 && few && k >= tuning::SPLIT_TERMS_RATIO * m.max(n) {
-            return (Split::Terms, "few results of many terms");
+            return (ProductSplit::Terms, "few results of many terms");
         }
         let even = count.is_multiple_of(threads) || count >= 4 * threads;
         // A matrix times a vector is bound by memory, which threads read best apart.
         if !even && m > 1 && n > 1 {
-            return (Split::Together, "products cannot be dealt out evenly");
+            return (
+                ProductSplit::Together,
+                "products cannot be dealt out evenly",
+            );
         }
         match even {
-            true => (Split::Results, "products are dealt out evenly"),
+            true => (ProductSplit::Results, "products are dealt out evenly"),
             false => (
-                Split::Results,
+                ProductSplit::Results,
                 "one row or column: threads read parts of the matrix",
             ),
         }

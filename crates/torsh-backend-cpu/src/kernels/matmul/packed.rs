@@ -9,7 +9,7 @@ use std::ops::Range;
 use torsh_core::machine::machine;
 use torsh_core::{Result, pool};
 
-use self::plan::{PackedPlan, Partition, Sizes, Stationary};
+use self::plan::{PackedPlan, PackedSizes, Partition, Stationary};
 use super::operands::{Matrix, Product};
 use super::panel::{Lines, Square};
 use super::tile::{Next, Tile, Tiled, Tiles, even_parts};
@@ -134,7 +134,7 @@ unsafe fn with<T: Packable, O: Send + Sync>(
     tiles: &'static Tiles<T, O>,
 ) -> Result<()> {
     let size = size_of::<T>();
-    let sizes = Sizes {
+    let sizes = PackedSizes {
         m: x.m,
         n: x.n,
         k: x.k,
@@ -165,7 +165,7 @@ unsafe fn with<T: Packable, O: Send + Sync>(
     let of_left = of_left.next_multiple_of(64);
     let memory = Scratch::<T>::new(parts * (of_right + inside * of_left))?;
     let own = Ptr::new(memory.ptr());
-    let start = Source(start.filter(|_| x.add));
+    let start = Addend(start.filter(|_| x.add));
     pool::parallel_parts(units, parts, &|index, some| {
         let cut = |unit: usize, n: usize| some.start * unit..(some.end * unit).min(n);
         let (rows, columns_of_part) = match plan.partition {
@@ -200,14 +200,14 @@ unsafe fn with<T: Packable, O: Send + Sync>(
 }
 
 /// What a product is added to, of which threads read the rows and columns that they write.
-struct Source<O>(Option<Matrix<O>>);
+struct Addend<O>(Option<Matrix<O>>);
 // SAFETY: it is only read.
-unsafe impl<O: Sync> Sync for Source<O> {}
+unsafe impl<O: Sync> Sync for Addend<O> {}
 
-impl<O> Source<O> {
+impl<O> Addend<O> {
     /// The one of the rows from `row` on.
-    fn at(&self, row: usize) -> Source<O> {
-        Source(self.0.map(|m| m.at(row, 0)))
+    fn at(&self, row: usize) -> Addend<O> {
+        Addend(self.0.map(|m| m.at(row, 0)))
     }
 }
 
@@ -216,7 +216,7 @@ struct Part<'a, T: 'static, O: 'static> {
     x: &'a Product<T, O>,
     right: Option<&'a PanelFn<'a, T>>,
     /// What the result starts from, unless it is the result itself.
-    start: Source<O>,
+    start: Addend<O>,
     /// The place of its first row among those of the whole.
     first_row: usize,
     finish: Option<&'a FinishFn<'a, O>>,
@@ -249,9 +249,9 @@ impl<T: Packable, O: Send + Sync> Part<'_, T, O> {
                 terms: terms.clone(),
                 columns: from..(from + self.columns).min(all.end),
                 from: match (terms.start, x.add) {
-                    (0, false) => Source(None),
-                    (0, true) => Source(self.start.0.or(Some(x.out))),
-                    _ => Source(Some(x.out)),
+                    (0, false) => Addend(None),
+                    (0, true) => Addend(self.start.0.or(Some(x.out))),
+                    _ => Addend(Some(x.out)),
                 },
                 left_stays: stay && nth > 0,
             };
@@ -303,7 +303,7 @@ struct PackedBlock<'a, T: 'static, O: 'static> {
     terms: Range<usize>,
     columns: Range<usize>,
     /// What the products are added to.
-    from: Source<O>,
+    from: Addend<O>,
     /// Whether the rows of the left operand, if they are copied, have been for columns before.
     left_stays: bool,
 }

@@ -339,7 +339,7 @@ where
         alpha: Pair(x.alpha.to_bits()),
         add: x.add,
     };
-    let right = Right { k: x.k, b: x.b };
+    let right = RightOperand { k: x.k, b: x.b };
     // SAFETY: the caller's promise.
     unsafe {
         packed::into(
@@ -353,14 +353,14 @@ where
 }
 
 /// The right operand, from which panels are written.
-struct Right {
+struct RightOperand {
     k: usize,
     b: Matrix<bf16>,
 }
 // SAFETY: the operand is only read.
-unsafe impl Sync for Right {}
+unsafe impl Sync for RightOperand {}
 
-impl Right {
+impl RightOperand {
     fn write(&self, pairs: Range<usize>, columns: Range<usize>, to: *mut Pair, pitch: usize) {
         let x = self;
         let b = x.b.at(2 * pairs.start, columns.start);

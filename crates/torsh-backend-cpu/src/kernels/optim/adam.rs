@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 
 use torsh_core::steps::numbers::AdamStep;
 
-use super::{Numbers, Operands};
+use super::{StepNumbers, StepOperands};
 
 /// The roots that are computed here: of 0 and of numbers between these, for which nothing on the
 /// way is too large or too small.
@@ -43,7 +43,7 @@ fn quotient(x: __m512, y: __m512, reciprocal: __m512) -> __m512 {
 const SIDE: usize = 16;
 
 /// Whether the loop is made for these numbers.
-pub(super) fn takes(n: &Numbers<'_>) -> bool {
+pub(super) fn takes(n: &StepNumbers<'_>) -> bool {
     let AdamStep {
         rest1, correction, ..
     } = AdamStep::of(n.part, &n.derived);
@@ -60,7 +60,7 @@ pub(super) fn takes(n: &Numbers<'_>) -> bool {
 /// The operands must be valid for `len` elements, the loop must be made for the numbers ([`takes`]), and
 /// the processor have the instructions.
 #[target_feature(enable = "avx512f")]
-pub(super) unsafe fn whole(o: &Operands, len: usize, n: &Numbers<'_>) -> usize {
+pub(super) unsafe fn whole(o: &StepOperands, len: usize, n: &StepNumbers<'_>) -> usize {
     let AdamStep {
         rest1,
         beta2,

@@ -8,7 +8,7 @@
 use torsh_core::{DType, Kernel};
 
 use super::loops::{Entry, Row, row};
-use crate::kernels::reduce::load::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+use crate::kernels::reduce::load::{BFloat16, Float16, Half};
 use crate::scalar::Real;
 use crate::simd::{Arch, Level};
 use crate::vmath::VMath;
@@ -32,43 +32,6 @@ fn fill_for<H: Half>(all: &mut [Entry], level: Level, dtype: DType) {
     ];
     for (kernel, row) in rows {
         all[kernel.index()].loops[dtype as usize] = Some(row);
-    }
-}
-
-/// A half-precision format.
-trait Half {
-    /// The bits of the nearest number, ties to even.
-    fn bits(x: f32) -> u16;
-    /// The number of these bits.
-    fn number(bits: u16) -> f32;
-    /// The nearest number, ties to even.
-    #[inline(always)]
-    fn nearest(x: f32) -> f32 {
-        Self::number(Self::bits(x))
-    }
-}
-
-struct Float16;
-impl Half for Float16 {
-    #[inline(always)]
-    fn bits(x: f32) -> u16 {
-        f32_to_f16(x)
-    }
-    #[inline(always)]
-    fn number(bits: u16) -> f32 {
-        f16_to_f32(bits)
-    }
-}
-
-struct BFloat16;
-impl Half for BFloat16 {
-    #[inline(always)]
-    fn bits(x: f32) -> u16 {
-        f32_to_bf16(x)
-    }
-    #[inline(always)]
-    fn number(bits: u16) -> f32 {
-        bf16_to_f32(bits)
     }
 }
 

@@ -125,7 +125,7 @@ pub(crate) enum Rule {
 /// What the driver knows of a row.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
-    /// By dtype. Half types use the one of `float32`, but where `halves.rs` has one.
+    /// By dtype. Half types use the one of `float32`, but where `half_rounding.rs` has one.
     pub loops: [Option<LoopFn>; 12],
     /// How many tensors it reads.
     pub arity: usize,
@@ -383,12 +383,12 @@ macro_rules! fill_rows {
         /// Enters the loops of these rows.
         pub(crate) fn fill(all: &mut [Entry], level: Level) {
             $({
-                struct This;
+                struct ThisRow;
                 let entry = &mut all[Kernel::$kernel.index()];
                 entry.arity = [$(stringify!($arg)),+].len();
                 entry.rule = rule!(@of $rule);
                 $(entry.numbers = [$(stringify!($number)),+].len();)?
-                sections! { @float This $rule entry level [$($arg)+]; $($body)* }
+                sections! { @float ThisRow $rule entry level [$($arg)+]; $($body)* }
             })*
         }
     };

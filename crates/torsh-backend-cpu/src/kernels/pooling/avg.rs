@@ -7,8 +7,8 @@ use torsh_core::{DType, Kernel, KernelArgs, Result, attrs, pool};
 
 use super::axis::{Divisor, PoolGeometry, PoolWindows, Window};
 use super::choose::{PoolAlgorithm, PoolKind};
-use super::lines::{self, Columns};
-use super::runs::{Row, Run, fits, means};
+use super::lines::{self, LineWindows};
+use super::runs::{PoolingRow, WindowRun, fits, means};
 use super::{GRAIN, choose, each_row};
 use crate::machine::tuning::pooling::LONG;
 use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch};
@@ -21,7 +21,7 @@ trait Average: Copy + Default + Send + Sync {
     /// All means by [`lines`], past the caches or not; `None` for a type that these do not take.
     fn small(
         _: &PoolGeometry,
-        _how: (Columns, bool),
+        _how: (LineWindows, bool),
         _: Divisor,
         _src: Ptr<Self>,
         _dst: Ptr<Self>,
@@ -32,7 +32,7 @@ trait Average: Copy + Default + Send + Sync {
     ///
     /// # Safety
     /// The windows lie inside of the plane.
-    unsafe fn means(_row: &Row<Self>, _n: f64) -> bool {
+    unsafe fn means(_row: &PoolingRow<Self>, _n: f64) -> bool {
         false
     }
 }
@@ -49,14 +49,14 @@ macro_rules! average {
             }
             $($(fn small(
                 g: &PoolGeometry,
-                how: (Columns, bool),
+                how: (LineWindows, bool),
                 by: Divisor,
                 src: Ptr<$t>,
                 dst: Ptr<$t>,
             ) -> Option<Result<()>> {
                 Some($small(g, how, Some(by), src, dst))
             })?
-            unsafe fn means(row: &Row<$t>, n: f64) -> bool {
+            unsafe fn means(row: &PoolingRow<$t>, n: f64) -> bool {
                 // SAFETY: the caller's promise.
                 unsafe { $means(row, n as $real) };
                 true
@@ -161,12 +161,12 @@ fn averages<T: Average>(
 ) -> Result<()> {
     let [dz, dy, dx] = &g.axes;
     // Longer windows are summed in lanes of their own.
-    let short = |r: &Run| {
+    let short = |r: &WindowRun| {
         let w = &dx.windows[r.first];
         let mut all = dx.windows[r.first..r.end].iter();
         w.end - w.start < LONG && all.all(|v| v.padded == w.padded)
     };
-    let run = Run::of(dx).filter(short);
+    let run = WindowRun::of(dx).filter(short);
     let (algorithm, small) = choose(g, PoolKind::Means, dtype, run);
     if let Some(how) = small
         && let Some(done) = T::small(g, how, divisor, src, dst)
@@ -198,7 +198,7 @@ fn averages<T: Average>(
                     && fits([wz, wy], [1; 2])
                 {
                     let wx = dx.windows[run.first];
-                    let row = Row {
+                    let row = PoolingRow {
                         src,
                         plane: size,
                         height,
@@ -268,7 +268,7 @@ fn shares<T: Average>(g: &PoolGeometry, divisor: Divisor, grad: Ptr<T>, dst: Ptr
     let scratch = Scratch::<T>::new(parts * columns)?;
     let scratch = Ptr::new(scratch.ptr());
     // Windows whose shares are alike, and evenly apart.
-    let run = Run::of(dx).map_or(0..0, |r| r.first..r.end);
+    let run = WindowRun::of(dx).map_or(0..0, |r| r.first..r.end);
     let alike = |r: &Range<usize>| {
         let all = &dx.windows[r.clone()];
         all.iter().all(|w| w.padded == all[0].padded)

@@ -20,15 +20,15 @@ use std::arch::x86_64::*;
 /// Windows of one line: `start` is the column where the first one begins, which may lie in the
 /// padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Columns {
+pub(super) struct LineWindows {
     start: isize,
     span: usize,
     step: usize,
 }
 
-impl Columns {
+impl LineWindows {
     /// The windows of a dimension, where all are so, but for what lies outside of the image.
-    pub fn of(axis: &PoolAxis) -> Option<Columns> {
+    pub fn of(axis: &PoolAxis) -> Option<LineWindows> {
         let all = &axis.windows;
         let spans = all.iter().map(|w| w.end - w.start);
         let (first, span) = spans
@@ -47,12 +47,12 @@ impl Columns {
             (w.start, w.end) == (cut(at), cut(at + span as isize))
         });
         let small = axis.dilation == 1 && matches!(span, 2 | 3) && matches!(step, 1 | 2);
-        (even && small).then_some(Columns { start, span, step })
+        (even && small).then_some(LineWindows { start, span, step })
     }
 }
 
 /// Lines of windows of one plane.
-pub(super) struct Lines<'a, T> {
+pub(super) struct PoolingLines<'a, T> {
     /// The image's plane, and its sizes.
     src: *const T,
     height: usize,
@@ -69,11 +69,11 @@ pub(super) struct Lines<'a, T> {
     dst: *mut T,
     /// Numbers that may be written from `dst` on.
     room: usize,
-    numbers: Option<&'a Numbers<T>>,
+    numbers: Option<&'a WindowCounts<T>>,
 }
 
 /// How many elements averages are over.
-pub(super) struct Numbers<T> {
+pub(super) struct WindowCounts<T> {
     divisor: Divisor,
     /// Whether all are powers of 2, so that the product with the reciprocal is the quotient.
     exact: bool,
@@ -82,23 +82,23 @@ pub(super) struct Numbers<T> {
 }
 
 /// What a window makes of its elements.
-trait Fold<V: FloatVector<T: Float>> {
+trait WindowFold<V: FloatVector<T: Float>> {
     /// What is in the padding.
     fn outside() -> V::T;
     /// # Safety
     /// As [`Vector::splat`].
     unsafe fn fold(a: V, b: V) -> V;
     /// What `finish` takes for all windows of a line.
-    fn by(l: &Lines<'_, V::T>, down: Window) -> V::T;
+    fn by(l: &PoolingLines<'_, V::T>, down: Window) -> V::T;
     /// The results of the windows from `x` on of a line.
     ///
     /// # Safety
     /// As [`Vector::splat`]; there is such a window.
-    unsafe fn finish(l: &Lines<'_, V::T>, all: V, by: V::T, x: usize) -> V;
+    unsafe fn finish(l: &PoolingLines<'_, V::T>, all: V, by: V::T, x: usize) -> V;
 }
 
-struct Larger;
-impl<V: FloatVector<T: Float>> Fold<V> for Larger {
+struct WindowMax;
+impl<V: FloatVector<T: Float>> WindowFold<V> for WindowMax {
     #[inline(always)]
     fn outside() -> V::T {
         V::T::neg_infinity()
@@ -109,17 +109,17 @@ impl<V: FloatVector<T: Float>> Fold<V> for Larger {
         unsafe { a.max_or_nan(b) }
     }
     #[inline(always)]
-    fn by(_: &Lines<'_, V::T>, _: Window) -> V::T {
+    fn by(_: &PoolingLines<'_, V::T>, _: Window) -> V::T {
         V::T::one()
     }
     #[inline(always)]
-    unsafe fn finish(_: &Lines<'_, V::T>, all: V, _: V::T, _: usize) -> V {
+    unsafe fn finish(_: &PoolingLines<'_, V::T>, all: V, _: V::T, _: usize) -> V {
         all
     }
 }
 
-struct Mean;
-impl<V: FloatVector<T: Float>> Fold<V> for Mean {
+struct WindowMean;
+impl<V: FloatVector<T: Float>> WindowFold<V> for WindowMean {
     #[inline(always)]
     fn outside() -> V::T {
         V::T::zero()
@@ -130,12 +130,12 @@ impl<V: FloatVector<T: Float>> Fold<V> for Mean {
         unsafe { a.add(b) }
     }
     #[inline(always)]
-    fn by(l: &Lines<'_, V::T>, down: Window) -> V::T {
+    fn by(l: &PoolingLines<'_, V::T>, down: Window) -> V::T {
         l.numbers
             .map_or(V::T::one(), |n| n.of(n.divisor.across([l.deep, down])))
     }
     #[inline(always)]
-    unsafe fn finish(l: &Lines<'_, V::T>, all: V, by: V::T, x: usize) -> V {
+    unsafe fn finish(l: &PoolingLines<'_, V::T>, all: V, by: V::T, x: usize) -> V {
         let Some(n) = l.numbers else {
             return all;
         };
@@ -152,7 +152,7 @@ impl<V: FloatVector<T: Float>> Fold<V> for Mean {
 /// # Safety
 /// The rows have `width` columns; the processor has the instruction set of `V`.
 #[inline(always)]
-unsafe fn columns<V: FloatVector<T: Float>, F: Fold<V>>(
+unsafe fn columns<V: FloatVector<T: Float>, F: WindowFold<V>>(
     rows: &[*const V::T],
     width: usize,
     c: isize,
@@ -195,8 +195,8 @@ unsafe fn columns<V: FloatVector<T: Float>, F: Fold<V>>(
 /// # Safety
 /// The operands hold what `l` says; the processor has the instruction set of `V`.
 #[inline(always)]
-unsafe fn lines<V: FloatVector<T: Float>, F: Fold<V>, const K: usize, const S: usize>(
-    l: &Lines<'_, V::T>,
+unsafe fn lines<V: FloatVector<T: Float>, F: WindowFold<V>, const K: usize, const S: usize>(
+    l: &PoolingLines<'_, V::T>,
 ) {
     let mut rows = [l.src; ROWS];
     for (y, down) in l.down.iter().enumerate() {
@@ -249,14 +249,14 @@ unsafe fn lines<V: FloatVector<T: Float>, F: Fold<V>, const K: usize, const S: u
 }
 
 /// Computes lines.
-type LinesFn<T> = unsafe fn(&Lines<'_, T>);
+type LinesFn<T> = unsafe fn(&PoolingLines<'_, T>);
 
 /// A number with loops for small windows.
 pub(super) trait Small: Float + Send + Sync + 'static {
     /// The maxima of a window's columns, so many and so far apart.
-    fn maxima(level: Level, columns: Columns) -> LinesFn<Self>;
+    fn maxima(level: Level, columns: LineWindows) -> LinesFn<Self>;
     /// The means.
-    fn means(level: Level, columns: Columns) -> LinesFn<Self>;
+    fn means(level: Level, columns: LineWindows) -> LinesFn<Self>;
 }
 
 macro_rules! loops {
@@ -267,14 +267,14 @@ macro_rules! loops {
             /// # Safety
             /// As [`super::lines`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn lines<F: Fold<$v>, const K: usize, const S: usize>(
-                l: &Lines<'_, <$v as Vector>::T>,
+            unsafe fn lines<F: WindowFold<$v>, const K: usize, const S: usize>(
+                l: &PoolingLines<'_, <$v as Vector>::T>,
             ) {
                 // SAFETY: the caller's promise.
                 unsafe { super::lines::<$v, F, K, S>(l) }
             }
 
-            pub(super) fn of<F: Fold<$v>>(c: Columns) -> LinesFn<<$v as Vector>::T> {
+            pub(super) fn of<F: WindowFold<$v>>(c: LineWindows) -> LinesFn<<$v as Vector>::T> {
                 match (c.span, c.step) {
                     (2, 1) => lines::<F, 2, 1>,
                     (2, _) => lines::<F, 2, 2>,
@@ -298,32 +298,32 @@ loops!(neon_f32, float32x4_t);
 loops!(base_f32, [f32; 4]);
 
 impl Small for f32 {
-    fn maxima(level: Level, columns: Columns) -> LinesFn<f32> {
+    fn maxima(level: Level, columns: LineWindows) -> LinesFn<f32> {
         match level {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => avx512_f32::of::<Larger>(columns),
+            Level::Avx512 => avx512_f32::of::<WindowMax>(columns),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => avx2_f32::of::<Larger>(columns),
+            Level::Avx2 => avx2_f32::of::<WindowMax>(columns),
             #[cfg(target_arch = "aarch64")]
-            Level::Neon => neon_f32::of::<Larger>(columns),
-            _ => base_f32::of::<Larger>(columns),
+            Level::Neon => neon_f32::of::<WindowMax>(columns),
+            _ => base_f32::of::<WindowMax>(columns),
         }
     }
-    fn means(level: Level, columns: Columns) -> LinesFn<f32> {
+    fn means(level: Level, columns: LineWindows) -> LinesFn<f32> {
         match level {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => avx512_f32::of::<Mean>(columns),
+            Level::Avx512 => avx512_f32::of::<WindowMean>(columns),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => avx2_f32::of::<Mean>(columns),
+            Level::Avx2 => avx2_f32::of::<WindowMean>(columns),
             #[cfg(target_arch = "aarch64")]
-            Level::Neon => neon_f32::of::<Mean>(columns),
-            _ => base_f32::of::<Mean>(columns),
+            Level::Neon => neon_f32::of::<WindowMean>(columns),
+            _ => base_f32::of::<WindowMean>(columns),
         }
     }
 }
 
-impl<T: Float> Numbers<T> {
-    fn new(g: &PoolGeometry, divisor: Divisor) -> Numbers<T> {
+impl<T: Float> WindowCounts<T> {
+    fn new(g: &PoolGeometry, divisor: Divisor) -> WindowCounts<T> {
         let power = |n: f64| n.log2().fract() == 0.0;
         let [dz, dy, dx] = &g.axes;
         let exact = dx.windows.iter().all(|&w| power(divisor.along(w)))
@@ -331,7 +331,7 @@ impl<T: Float> Numbers<T> {
                 let across = |&y| power(divisor.across([z, y]));
                 dy.windows.iter().all(across)
             });
-        let mut numbers = Numbers {
+        let mut numbers = WindowCounts {
             divisor,
             exact,
             along: Vec::new(),
@@ -358,7 +358,7 @@ const LANES: usize = 16;
 /// `divisor`; past the caches or not.
 pub(super) fn pool<T: Small>(
     g: &PoolGeometry,
-    (columns, streamed): (Columns, bool),
+    (columns, streamed): (LineWindows, bool),
     divisor: Option<Divisor>,
     src: Ptr<T>,
     dst: Ptr<T>,
@@ -370,13 +370,13 @@ pub(super) fn pool<T: Small>(
 fn run<T: Small>(
     (level, streamed): (Level, bool),
     g: &PoolGeometry,
-    columns: Columns,
+    columns: LineWindows,
     divisor: Option<Divisor>,
     src: Ptr<T>,
     dst: Ptr<T>,
 ) -> Result<()> {
     let [dz, dy, dx] = &g.axes;
-    let numbers = divisor.map(|divisor| Numbers::new(g, divisor));
+    let numbers = divisor.map(|divisor| WindowCounts::new(g, divisor));
     let f = match divisor {
         None => T::maxima(level, columns),
         Some(_) => T::means(level, columns),
@@ -408,7 +408,7 @@ fn run<T: Small>(
             let lines = most.min(high - y).min(range.end - unit);
             let n = lines * count;
             let to = dst.at((unit * count) as isize);
-            let l = Lines {
+            let l = PoolingLines {
                 src: src.at((plane / deep * size) as isize),
                 height: dy.input,
                 width: dx.input,

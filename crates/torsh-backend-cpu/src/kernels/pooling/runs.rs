@@ -3,7 +3,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::Ordered;
+use super::MaxPoolElement;
 use super::axis::{PoolAxis, Window};
 use crate::machine::tuning::pooling::{
     RUN, RUN_COLUMNS as SPAN, RUN_ROWS as ROWS, RUN_WINDOWS as LANES,
@@ -18,7 +18,7 @@ const WIDTH: usize = LANES + SPAN + TILE;
 
 /// The longest run of whole windows along the last dimension.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
+pub(super) struct WindowRun {
     /// The first window, and one past the last.
     pub first: usize,
     pub end: usize,
@@ -26,9 +26,9 @@ pub(super) struct Run {
     pub step: usize,
 }
 
-impl Run {
+impl WindowRun {
     /// The windows of the greatest extent, where there are enough and they are evenly apart.
-    pub fn of(axis: &PoolAxis) -> Option<Run> {
+    pub fn of(axis: &PoolAxis) -> Option<WindowRun> {
         let span = |w: &Window| w.end - w.start;
         let all = &axis.windows;
         let most = all.iter().map(span).max()?;
@@ -43,7 +43,7 @@ impl Run {
             .windows(2)
             .all(|w| w[1].start == w[0].start + step);
         let fits = n >= RUN && most > 0 && most <= SPAN && even && matches!(step, 1 | 2);
-        fits.then_some(Run {
+        fits.then_some(WindowRun {
             first,
             end: first + n,
             step,
@@ -52,7 +52,7 @@ impl Run {
 }
 
 /// The windows of one row of the output that are a run.
-pub(super) struct Row<T> {
+pub(super) struct PoolingRow<T> {
     /// The image's plane, and its sizes.
     pub src: *const T,
     pub plane: usize,
@@ -61,12 +61,12 @@ pub(super) struct Row<T> {
     /// The windows' extents; that along the row of the first one.
     pub extents: [Window; 3],
     pub dilations: [usize; 3],
-    pub run: Run,
+    pub run: WindowRun,
     /// The first window's results.
     pub dst: *mut T,
 }
 
-impl<T> Row<T> {
+impl<T> PoolingRow<T> {
     /// The length of the windows.
     #[inline(always)]
     fn span(&self) -> usize {
@@ -96,14 +96,14 @@ impl<T> Row<T> {
 }
 
 /// What windows do with two elements.
-pub(super) trait Fold<T> {
+pub(super) trait RunFold<T> {
     const START: T;
     fn fold(a: T, b: T) -> T;
 }
 
 /// The larger one.
-struct Larger;
-impl<T: Ordered> Fold<T> for Larger {
+struct RunMax;
+impl<T: MaxPoolElement> RunFold<T> for RunMax {
     const START: T = T::LOWEST;
     #[inline(always)]
     fn fold(a: T, b: T) -> T {
@@ -121,8 +121,8 @@ type Apart<T> = [MaybeUninit<[T; WIDTH]>; 2];
 /// # Safety
 /// The windows lie inside of the plane.
 #[inline(always)]
-unsafe fn lay_out<T: Copy, F: Fold<T>, const S: usize>(
-    row: &Row<T>,
+unsafe fn lay_out<T: Copy, F: RunFold<T>, const S: usize>(
+    row: &PoolingRow<T>,
     places: &[usize],
     n: usize,
     to: &mut Apart<T>,
@@ -221,7 +221,7 @@ pub(super) fn fits(extents: [Window; 2], dilations: [usize; 2]) -> bool {
 /// # Safety
 /// The windows lie inside of the plane, and have few enough rows.
 #[inline(always)]
-unsafe fn indexed<T: Ordered, const S: usize>(row: &Row<T>, at: *mut i64) {
+unsafe fn indexed<T: MaxPoolElement, const S: usize>(row: &PoolingRow<T>, at: *mut i64) {
     let (count, span) = (row.run.end - row.run.first, row.span());
     let mut rows = [const { [const { MaybeUninit::uninit() }; 2] }; ROWS];
     // Here, since a list that is copied just after it was written is slow to read.
@@ -233,7 +233,7 @@ unsafe fn indexed<T: Ordered, const S: usize>(row: &Row<T>, at: *mut i64) {
         let corner = places[0];
         for i in 0..taken {
             // SAFETY: the caller's promise.
-            unsafe { lay_out::<T, Larger, S>(row, &[places[i]], n, &mut rows[i]) };
+            unsafe { lay_out::<T, RunMax, S>(row, &[places[i]], n, &mut rows[i]) };
         }
         let mut first = 0;
         while first < n {
@@ -275,7 +275,10 @@ unsafe fn indexed<T: Ordered, const S: usize>(row: &Row<T>, at: *mut i64) {
 /// # Safety
 /// As [`indexed`].
 #[inline(always)]
-unsafe fn folded<T: Copy, F: Fold<T>, const S: usize>(row: &Row<T>, last: impl Fn(T) -> T) {
+unsafe fn folded<T: Copy, F: RunFold<T>, const S: usize>(
+    row: &PoolingRow<T>,
+    last: impl Fn(T) -> T,
+) {
     let (count, span) = (row.run.end - row.run.first, row.span());
     let mut apart = [const { MaybeUninit::uninit() }; 2];
     // Here, since a list that is copied just after it was written is slow to read.
@@ -315,22 +318,22 @@ unsafe fn folded<T: Copy, F: Fold<T>, const S: usize>(row: &Row<T>, last: impl F
 /// # Safety
 /// The windows lie inside of the plane, and have few enough rows.
 #[inline(always)]
-pub(super) unsafe fn maxima<T: Ordered>(row: &Row<T>, at: Option<*mut i64>) {
+pub(super) unsafe fn maxima<T: MaxPoolElement>(row: &PoolingRow<T>, at: Option<*mut i64>) {
     // SAFETY: the caller's promise.
     unsafe {
         match (row.run.step, at) {
             (1, Some(at)) => indexed::<T, 1>(row, at),
             (_, Some(at)) => indexed::<T, 2>(row, at),
-            (1, None) => folded::<T, Larger, 1>(row, |v| v),
-            (_, None) => folded::<T, Larger, 2>(row, |v| v),
+            (1, None) => folded::<T, RunMax, 1>(row, |v| v),
+            (_, None) => folded::<T, RunMax, 2>(row, |v| v),
         }
     }
 }
 
 /// The sum.
-struct Sum;
+struct RunSum;
 
-impl<T: Real> Fold<T> for Sum {
+impl<T: Real> RunFold<T> for RunSum {
     const START: T = T::ZERO;
     #[inline(always)]
     fn fold(a: T, b: T) -> T {
@@ -343,17 +346,17 @@ multiversion! {
     ///
     /// # Safety
     /// As for `maxima`.
-    pub(super) unsafe fn means<A, T: Real>(row: &Row<T>, n: T) {
+    pub(super) unsafe fn means<A, T: Real>(row: &PoolingRow<T>, n: T) {
         // SAFETY: the caller's promise.
         unsafe {
             match row.run.step {
-                1 => folded::<T, Sum, 1>(row, |v| v / n),
-                _ => folded::<T, Sum, 2>(row, |v| v / n),
+                1 => folded::<T, RunSum, 1>(row, |v| v / n),
+                _ => folded::<T, RunSum, 2>(row, |v| v / n),
             }
         }
     }
     /// See [`maxima`].
-    pub(super) unsafe fn maxima_f32<A>(row: &Row<f32>, at: Option<*mut i64>) {
+    pub(super) unsafe fn maxima_f32<A>(row: &PoolingRow<f32>, at: Option<*mut i64>) {
         // SAFETY: the caller's promise.
         unsafe { maxima::<f32>(row, at) }
     }

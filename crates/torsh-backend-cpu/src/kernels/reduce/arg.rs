@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::mem::{MaybeUninit, size_of};
 use std::ops::Add;
 
-use super::drive::{Params, RUN, Tile, WIDTH};
+use super::drive::{Params, RUN, ReduceOp, WIDTH};
 use super::fold::{self, LaneFold, Plain};
 use super::load::Out;
 use crate::memory::stream;
@@ -21,7 +21,7 @@ pub(crate) struct At<T> {
 
 /// An element type with an order, and the integer of its size, so that values and positions fill
 /// the same number of vectors.
-pub(crate) trait Ordered: Copy + PartialOrd + 'static {
+pub(crate) trait ArgElement: Copy + PartialOrd + 'static {
     type Index: Copy + PartialOrd + Add<Output = Self::Index>;
     type Wide: Plain;
     const LOW: Self;
@@ -31,7 +31,7 @@ pub(crate) trait Ordered: Copy + PartialOrd + 'static {
 }
 macro_rules! ordered {
     ($($t:ident $index:ident $wide:ident $low:literal;)*) => {$(
-        impl Ordered for $t {
+        impl ArgElement for $t {
             type Index = $index;
             type Wide = $wide;
             const LOW: $t = $low;
@@ -58,7 +58,7 @@ ordered! {
 
 /// Which extreme: its fold over values, and whether `x` comes before `a`.
 pub(crate) trait Side: 'static {
-    type T: Ordered;
+    type T: ArgElement;
     type Values: LaneFold<T = Self::T, L = Self::T>;
     fn better(a: Self::T, x: Self::T) -> bool;
 }
@@ -97,7 +97,7 @@ pub(crate) struct Arg<D>(PhantomData<D>);
 /// `x` must be valid for `n` reads.
 #[inline(always)]
 #[allow(clippy::eq_op)]
-unsafe fn find<T: Ordered>(x: *const T, n: usize, value: T) -> usize {
+unsafe fn find<T: ArgElement>(x: *const T, n: usize, value: T) -> usize {
     // SAFETY: the caller's promise.
     unsafe {
         match value == value {
@@ -112,7 +112,7 @@ unsafe fn find<T: Ordered>(x: *const T, n: usize, value: T) -> usize {
 /// # Safety
 /// `x` must be valid for `n` reads.
 #[inline(always)]
-unsafe fn first<T: Ordered>(x: *const T, n: usize, hit: impl Fn(T) -> bool) -> usize {
+unsafe fn first<T: ArgElement>(x: *const T, n: usize, hit: impl Fn(T) -> bool) -> usize {
     const STEP: usize = 32;
     let mut i = 0;
     // SAFETY: i < n, the caller's promise.
@@ -206,7 +206,7 @@ unsafe fn extreme_of<A: Arch, D: Side, const N: usize>(
     }
 }
 
-impl<D: Side> Tile for Arg<D> {
+impl<D: Side> ReduceOp for Arg<D> {
     type T = D::T;
     type S = At<D::T>;
 
@@ -249,9 +249,9 @@ impl<D: Side> Tile for Arg<D> {
         s: *mut Self::S,
     ) {
         let mut values = [const { MaybeUninit::<D::T>::uninit() }; WIDTH];
-        let mut indices = [const { MaybeUninit::<<D::T as Ordered>::Index>::uninit() }; WIDTH];
+        let mut indices = [const { MaybeUninit::<<D::T as ArgElement>::Index>::uninit() }; WIDTH];
         let v = values.as_mut_ptr().cast::<D::T>();
-        let at = indices.as_mut_ptr().cast::<<D::T as Ordered>::Index>();
+        let at = indices.as_mut_ptr().cast::<<D::T as ArgElement>::Index>();
         // SAFETY: w is at most WIDTH, and the caller promises the elements and states.
         unsafe {
             for j in 0..w {

@@ -44,7 +44,7 @@ pub(crate) struct Params {
 /// A reduction: how a state takes in elements, and what it gives.
 ///
 /// The loop functions must be `#[inline(always)]`.
-pub(crate) trait Tile: 'static {
+pub(crate) trait ReduceOp: 'static {
     /// The element type, after loading.
     type T: Copy;
     /// The state of one result; at most 32 bytes, alignment 8.
@@ -101,28 +101,28 @@ pub(crate) trait Tile: 'static {
 }
 
 multiversion! {
-    /// [`Tile::rows`] of `w` results, whose elements are `step` elements apart; of one unless [`Tile::MANY`].
-    unsafe fn rows_fn<A, R: Tile>(p: &Params, x: *const u8, n: usize, w: usize, step: isize, base: i64, s: *mut u8) {
+    /// [`ReduceOp::rows`] of `w` results, whose elements are `step` elements apart; of one unless [`ReduceOp::MANY`].
+    unsafe fn rows_fn<A, R: ReduceOp>(p: &Params, x: *const u8, n: usize, w: usize, step: isize, base: i64, s: *mut u8) {
         let (x, s) = (x.cast::<R::T>(), s.cast::<R::S>());
         for j in 0..if R::MANY { w } else { 1 } {
             // SAFETY: the caller's promise, for each result.
             unsafe { R::rows::<A>(p, x.offset(j as isize * step), n, base, &mut *s.add(j)) }
         }
     }
-    unsafe fn cols_fn<A, R: Tile>(p: &Params, x: *const u8, stride: isize, rows: usize, w: usize, base: i64, s: *mut u8) {
+    unsafe fn cols_fn<A, R: ReduceOp>(p: &Params, x: *const u8, stride: isize, rows: usize, w: usize, base: i64, s: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe { R::cols::<A>(p, x.cast(), stride, rows, w, base, s.cast()) }
     }
 }
 
-unsafe fn init<R: Tile>(s: *mut u8, n: usize) {
+unsafe fn init<R: ReduceOp>(s: *mut u8, n: usize) {
     for i in 0..n {
         // SAFETY: the caller has room for n states.
         unsafe { s.cast::<R::S>().add(i).write(R::start()) };
     }
 }
 
-unsafe fn merge<R: Tile>(a: *mut u8, b: *const u8, n: usize) {
+unsafe fn merge<R: ReduceOp>(a: *mut u8, b: *const u8, n: usize) {
     let (a, b) = (a.cast::<R::S>(), b.cast::<R::S>());
     for i in 0..n {
         // SAFETY: the caller has n states on both sides.
@@ -130,7 +130,7 @@ unsafe fn merge<R: Tile>(a: *mut u8, b: *const u8, n: usize) {
     }
 }
 
-unsafe fn finish<R: Tile>(p: &Params, s: *const u8, n: usize, outs: &[Out]) {
+unsafe fn finish<R: ReduceOp>(p: &Params, s: *const u8, n: usize, outs: &[Out]) {
     // SAFETY: the caller has n states and room for n results.
     unsafe { R::finish(p, std::slice::from_raw_parts(s.cast(), n), outs) }
 }
@@ -138,7 +138,7 @@ unsafe fn finish<R: Tile>(p: &Params, s: *const u8, n: usize, outs: &[Out]) {
 type RowsFn = unsafe fn(&Params, *const u8, usize, usize, isize, i64, *mut u8);
 type ColsFn = unsafe fn(&Params, *const u8, isize, usize, usize, i64, *mut u8);
 
-/// A [`Tile`] as function pointers, so that the driver below is compiled once.
+/// A [`ReduceOp`] as function pointers, so that the driver below is compiled once.
 pub(crate) struct Fold {
     elem: usize,
     state: usize,
@@ -152,7 +152,7 @@ pub(crate) struct Fold {
 }
 
 impl Fold {
-    pub(crate) const fn of<R: Tile>() -> Fold {
+    pub(crate) const fn of<R: ReduceOp>() -> Fold {
         assert!(size_of::<R::S>() <= STATE && align_of::<R::S>() <= 8);
         Fold {
             elem: size_of::<R::T>(),
@@ -209,11 +209,11 @@ struct Ctx<'a> {
 unsafe impl Sync for Ctx<'_> {}
 
 #[repr(align(64))]
-struct Buffer<const N: usize>(MaybeUninit<[u8; N]>);
+struct AlignedBuffer<const N: usize>(MaybeUninit<[u8; N]>);
 
-impl<const N: usize> Buffer<N> {
+impl<const N: usize> AlignedBuffer<N> {
     fn new() -> Self {
-        Buffer(MaybeUninit::uninit())
+        AlignedBuffer(MaybeUninit::uninit())
     }
     fn ptr(&mut self) -> *mut u8 {
         self.0.as_mut_ptr().cast()
@@ -250,7 +250,7 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
     let back = transposes && blocks::turn();
     let of_parts = (transposes && results == 1).then_some(back);
     if results == 1 && parts <= 1 {
-        let mut state = Buffer::<STATE>::new();
+        let mut state = AlignedBuffer::<STATE>::new();
         let s = state.ptr();
         let ctx = Ctx {
             rows: (job.fold.rows)(level),
@@ -346,7 +346,7 @@ impl Ctx<'_> {
 
     /// Computes the results of some units.
     fn results(&self, units: Range<usize>) {
-        let mut states = Buffer::<{ WIDTH * STATE }>::new();
+        let mut states = AlignedBuffer::<{ WIDTH * STATE }>::new();
         let s = states.ptr();
         let last = units.start + units.end;
         for unit in units {
@@ -429,7 +429,7 @@ impl Ctx<'_> {
         if outer * red_in.n == 0 {
             return;
         }
-        let mut buffer = Buffer::<BUFFER>::new();
+        let mut buffer = AlignedBuffer::<BUFFER>::new();
         let buffer = buffer.ptr();
         let x = self.job.input.ptr();
         let size = self.elem as isize;
@@ -475,7 +475,7 @@ impl Ctx<'_> {
         };
         let parts = red_in.n.div_ceil(PART);
         if let (Some(back), 1, 1..=PARTS) = (self.parts, outer * w, parts) {
-            let mut states = Buffer::<{ PARTS * STATE }>::new();
+            let mut states = AlignedBuffer::<{ PARTS * STATE }>::new();
             let states = states.ptr();
             // SAFETY: there is room for a state of each part; the parts are within the input.
             unsafe {
@@ -556,7 +556,7 @@ impl Ctx<'_> {
         s: *mut u8,
         buffer: *mut u8,
     ) {
-        let mut states = Buffer::<{ BANDS * WIDTH * STATE }>::new();
+        let mut states = AlignedBuffer::<{ BANDS * WIDTH * STATE }>::new();
         let states = states.ptr();
         let size = w * self.job.fold.state;
         let n = red_in.n.div_ceil(BANDS).next_multiple_of(ROWS);

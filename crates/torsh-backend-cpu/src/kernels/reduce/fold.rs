@@ -6,8 +6,8 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use num_complex::Complex;
 
-use super::drive::{Params, RUN, SHORT, Tile, WIDTH};
-use super::load::{Out, bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+use super::drive::{Params, RUN, ReduceOp, SHORT, WIDTH};
+use super::load::{Half, Out};
 use super::{extremes, sums};
 use crate::memory::stream;
 use crate::simd::lanes;
@@ -49,7 +49,7 @@ pub(crate) trait LaneFold: 'static {
     /// Adds a block's lane to the state.
     fn total(s: Self::S, l: Self::L) -> Self::S;
     fn merge(a: Self::S, b: Self::S) -> Self::S;
-    /// As [`Tile::SHORT`].
+    /// As [`ReduceOp::SHORT`].
     const SHORT: usize = SHORT;
     /// Whether no element can change the state any more.
     #[inline(always)]
@@ -57,7 +57,7 @@ pub(crate) trait LaneFold: 'static {
         false
     }
     /// # Safety
-    /// As for [`Tile::finish`].
+    /// As for [`ReduceOp::finish`].
     unsafe fn finish(p: &Params, s: &[Self::S], out: Out);
 }
 
@@ -155,10 +155,10 @@ unsafe fn in_lanes<A: Arch, M: LaneFold>(
     }
 }
 
-/// The [`Tile`] of [`LaneFold`].
+/// The [`ReduceOp`] of [`LaneFold`].
 pub(crate) struct Of<M>(PhantomData<M>);
 
-impl<M: LaneFold> Tile for Of<M> {
+impl<M: LaneFold> ReduceOp for Of<M> {
     type T = M::T;
     type S = M::S;
 
@@ -238,7 +238,7 @@ impl<M: LaneFold> Tile for Of<M> {
 /// Writes states that are real numbers, integers or complex numbers as they are.
 pub(crate) trait Plain: Copy {
     /// # Safety
-    /// As for [`Tile::finish`].
+    /// As for [`ReduceOp::finish`].
     unsafe fn write(s: &[Self], out: Out, f: impl Fn(Self) -> Self);
 }
 impl Plain for f64 {
@@ -423,29 +423,10 @@ Count, u8, u32, i64: zero 0, start 0;
 step |_p, a, x| a + (x != 0) as u32; join |a, b| a + b; total |s, l| s + l as i64; merge |a, b| a + b;
 finish |_q, s| s; }
 
-/// Rounds to a half type.
-pub(crate) trait Half: 'static {
-    fn round(x: f32) -> f32;
-}
-pub(crate) struct ToF16;
-impl Half for ToF16 {
-    #[inline(always)]
-    fn round(x: f32) -> f32 {
-        f16_to_f32(f32_to_f16(x))
-    }
-}
-pub(crate) struct ToBF16;
-impl Half for ToBF16 {
-    #[inline(always)]
-    fn round(x: f32) -> f32 {
-        bf16_to_f32(f32_to_bf16(x))
-    }
-}
-
 /// The product of half-precision numbers, rounded after every factor as PyTorch's is.
-pub(crate) struct HalfProd<R>(PhantomData<R>);
+pub(crate) struct HalfProd<H>(PhantomData<H>);
 
-impl<R: Half> Tile for HalfProd<R> {
+impl<H: Half> ReduceOp for HalfProd<H> {
     type T = f32;
     type S = f64;
 
@@ -460,7 +441,7 @@ impl<R: Half> Tile for HalfProd<R> {
         let mut a = *s as f32;
         for i in 0..n {
             // SAFETY: the caller's promise.
-            a = R::round(a * unsafe { *x.add(i) });
+            a = H::nearest(a * unsafe { *x.add(i) });
         }
         *s = a as f64;
     }
@@ -479,13 +460,13 @@ impl<R: Half> Tile for HalfProd<R> {
             let y = x.wrapping_offset(r as isize * stride);
             for j in 0..w {
                 // SAFETY: the caller's promise.
-                unsafe { *s.add(j) = R::round(*s.add(j) as f32 * *y.add(j)) as f64 };
+                unsafe { *s.add(j) = H::nearest(*s.add(j) as f32 * *y.add(j)) as f64 };
             }
         }
     }
 
     fn merge(a: f64, b: f64) -> f64 {
-        R::round((a * b) as f32) as f64
+        H::nearest((a * b) as f32) as f64
     }
 
     unsafe fn finish(_: &Params, s: &[f64], outs: &[Out]) {

@@ -125,6 +125,43 @@ pub(crate) fn f32_to_bf16(x: f32) -> u16 {
     }) as u16
 }
 
+/// A half-precision format.
+pub(crate) trait Half: 'static {
+    /// The bits of the nearest number, ties to even.
+    fn bits(x: f32) -> u16;
+    /// The number of these bits.
+    fn number(bits: u16) -> f32;
+    /// The nearest number, ties to even.
+    #[inline(always)]
+    fn nearest(x: f32) -> f32 {
+        Self::number(Self::bits(x))
+    }
+}
+
+pub(crate) struct Float16;
+impl Half for Float16 {
+    #[inline(always)]
+    fn bits(x: f32) -> u16 {
+        f32_to_f16(x)
+    }
+    #[inline(always)]
+    fn number(bits: u16) -> f32 {
+        f16_to_f32(bits)
+    }
+}
+
+pub(crate) struct BFloat16;
+impl Half for BFloat16 {
+    #[inline(always)]
+    fn bits(x: f32) -> u16 {
+        f32_to_bf16(x)
+    }
+    #[inline(always)]
+    fn number(bits: u16) -> f32 {
+        bf16_to_f32(bits)
+    }
+}
+
 /// `dst[i * stride] = convert(src[i])` for `i < n`; the stride is in elements.
 pub(crate) type Store = unsafe fn(src: *const u8, n: usize, dst: *mut u8, stride: isize);
 

@@ -6,7 +6,7 @@ use std::ops::{Add, Mul};
 
 use num_complex::Complex;
 
-use super::drive::{Params, Tile, WIDTH};
+use super::drive::{Params, ReduceOp, WIDTH};
 use super::fold::{self, LaneFold};
 use super::load::Out;
 use crate::kernels::exp_rows::ExpRows;
@@ -17,13 +17,13 @@ use crate::vmath::VMath;
 /// `sum * exp(shift)`, with a real or a complex sum.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(crate) struct Scaled<N = f64> {
+pub(crate) struct ScaledSum<N = f64> {
     shift: f64,
     sum: N,
 }
 
 #[inline(always)]
-fn join(a: Scaled, b: Scaled) -> Scaled {
+fn join(a: ScaledSum, b: ScaledSum) -> ScaledSum {
     // A sum of 0 or inf has no use for its shift, and would make NaN of another's.
     if b.sum == 0.0 || a.sum == f64::INFINITY && !b.sum.is_nan() {
         return a;
@@ -36,28 +36,31 @@ fn join(a: Scaled, b: Scaled) -> Scaled {
 
 /// The sum of both, neither of which is 0.
 #[inline(always)]
-fn add<N: Mul<f64, Output = N> + Add<Output = N>>(a: Scaled<N>, b: Scaled<N>) -> Scaled<N> {
+fn add<N: Mul<f64, Output = N> + Add<Output = N>>(
+    a: ScaledSum<N>,
+    b: ScaledSum<N>,
+) -> ScaledSum<N> {
     let shift = a.shift.max(b.shift);
-    Scaled {
+    ScaledSum {
         shift,
         sum: a.sum * (a.shift - shift).exp() + b.sum * (b.shift - shift).exp(),
     }
 }
 
 /// A real type with sums of exponentials.
-pub(crate) trait Real: ExpRows + Into<f64> {
+pub(crate) trait LogSumExpReal: ExpRows + Into<f64> {
     type Max: LaneFold<T = Self, L = Self>;
 }
-impl Real for f32 {
+impl LogSumExpReal for f32 {
     type Max = fold::MaxF32;
 }
-impl Real for f64 {
+impl LogSumExpReal for f64 {
     type Max = fold::MaxF64;
 }
 
 /// The maximum where it is finite, else 0.
 #[inline(always)]
-fn shift<T: Real>(top: T) -> T {
+fn shift<T: LogSumExpReal>(top: T) -> T {
     if top.abs() < T::INFINITY {
         top
     } else {
@@ -68,21 +71,21 @@ fn shift<T: Real>(top: T) -> T {
 /// log-sum-exp of real numbers.
 pub(crate) struct Lse<T>(PhantomData<T>);
 
-impl<T: Real> Tile for Lse<T> {
+impl<T: LogSumExpReal> ReduceOp for Lse<T> {
     type T = T;
-    type S = Scaled;
+    type S = ScaledSum;
 
     const MANY: bool = true;
 
-    fn start() -> Scaled {
-        Scaled {
+    fn start() -> ScaledSum {
+        ScaledSum {
             shift: 0.0,
             sum: 0.0,
         }
     }
 
     #[inline(always)]
-    unsafe fn rows<A: Arch>(p: &Params, x: *const T, n: usize, _: i64, s: &mut Scaled) {
+    unsafe fn rows<A: Arch>(p: &Params, x: *const T, n: usize, _: i64, s: &mut ScaledSum) {
         // SAFETY: the caller's promise.
         unsafe {
             let top = T::Max::block::<A>(p, x, n, false);
@@ -96,7 +99,7 @@ impl<T: Real> Tile for Lse<T> {
             };
             *s = join(
                 *s,
-                Scaled {
+                ScaledSum {
                     shift: shift.into(),
                     sum,
                 },
@@ -112,7 +115,7 @@ impl<T: Real> Tile for Lse<T> {
         rows: usize,
         w: usize,
         _: i64,
-        s: *mut Scaled,
+        s: *mut ScaledSum,
     ) {
         let mut buffers = [const { MaybeUninit::<[T; WIDTH]>::uninit() }; 2];
         let [m, sum] = buffers.each_mut().map(|b| b.as_mut_ptr().cast::<T>());
@@ -140,7 +143,7 @@ impl<T: Real> Tile for Lse<T> {
             for j in 0..w {
                 *s.add(j) = join(
                     *s.add(j),
-                    Scaled {
+                    ScaledSum {
                         shift: (*m.add(j)).into(),
                         sum: (*sum.add(j)).into(),
                     },
@@ -149,11 +152,11 @@ impl<T: Real> Tile for Lse<T> {
         }
     }
 
-    fn merge(a: Scaled, b: Scaled) -> Scaled {
+    fn merge(a: ScaledSum, b: ScaledSum) -> ScaledSum {
         join(a, b)
     }
 
-    unsafe fn finish(_: &Params, s: &[Scaled], outs: &[Out]) {
+    unsafe fn finish(_: &Params, s: &[ScaledSum], outs: &[Out]) {
         // SAFETY: the caller's promise.
         unsafe { outs[0].real(s.len(), |i| s[i].sum.ln() + s[i].shift) }
     }
@@ -163,7 +166,7 @@ impl<T: Real> Tile for Lse<T> {
 pub(crate) struct ComplexLse<T>(PhantomData<T>);
 
 #[inline(always)]
-fn join_complex(a: Scaled<Complex<f64>>, b: Scaled<Complex<f64>>) -> Scaled<Complex<f64>> {
+fn join_complex(a: ScaledSum<Complex<f64>>, b: ScaledSum<Complex<f64>>) -> ScaledSum<Complex<f64>> {
     let zero = Complex::new(0.0, 0.0);
     if b.sum == zero {
         return a;
@@ -174,14 +177,14 @@ fn join_complex(a: Scaled<Complex<f64>>, b: Scaled<Complex<f64>>) -> Scaled<Comp
     add(a, b)
 }
 
-impl<T: Copy + Into<f64> + 'static> Tile for ComplexLse<T> {
+impl<T: Copy + Into<f64> + 'static> ReduceOp for ComplexLse<T> {
     type T = Complex<T>;
-    type S = Scaled<Complex<f64>>;
+    type S = ScaledSum<Complex<f64>>;
 
     const MANY: bool = true;
 
-    fn start() -> Scaled<Complex<f64>> {
-        Scaled {
+    fn start() -> ScaledSum<Complex<f64>> {
+        ScaledSum {
             shift: 0.0,
             sum: Complex::new(0.0, 0.0),
         }
@@ -193,7 +196,7 @@ impl<T: Copy + Into<f64> + 'static> Tile for ComplexLse<T> {
         x: *const Complex<T>,
         n: usize,
         _: i64,
-        s: &mut Scaled<Complex<f64>>,
+        s: &mut ScaledSum<Complex<f64>>,
     ) {
         for i in 0..n {
             // SAFETY: the caller's promise.
@@ -202,7 +205,7 @@ impl<T: Copy + Into<f64> + 'static> Tile for ComplexLse<T> {
             let shift = if re.is_finite() { re } else { 0.0 };
             *s = join_complex(
                 *s,
-                Scaled {
+                ScaledSum {
                     shift,
                     sum: Complex::new(re - shift, im).exp(),
                 },
@@ -210,11 +213,11 @@ impl<T: Copy + Into<f64> + 'static> Tile for ComplexLse<T> {
         }
     }
 
-    fn merge(a: Scaled<Complex<f64>>, b: Scaled<Complex<f64>>) -> Scaled<Complex<f64>> {
+    fn merge(a: ScaledSum<Complex<f64>>, b: ScaledSum<Complex<f64>>) -> ScaledSum<Complex<f64>> {
         join_complex(a, b)
     }
 
-    unsafe fn finish(_: &Params, s: &[Scaled<Complex<f64>>], outs: &[Out]) {
+    unsafe fn finish(_: &Params, s: &[ScaledSum<Complex<f64>>], outs: &[Out]) {
         // SAFETY: the caller's promise.
         unsafe { outs[0].complex(s.len(), |i| s[i].sum.ln() + s[i].shift) }
     }

@@ -10,7 +10,7 @@ use crate::machine::tuning::reduce::ORDER_GRAIN;
 
 /// An element with its position.
 #[derive(Clone, Copy)]
-struct Item<T> {
+struct IndexedElement<T> {
     value: T,
     index: usize,
 }
@@ -39,17 +39,17 @@ value!(f64, |x: f64| x.is_nan(), real, f64);
 value!(i64, |_| false, int, i64);
 
 /// Ascending, NaN last.
-fn ascending<T: Value>(a: &Item<T>, b: &Item<T>) -> Ordering {
+fn ascending<T: Value>(a: &IndexedElement<T>, b: &IndexedElement<T>) -> Ordering {
     a.value
         .partial_cmp(&b.value)
         .unwrap_or_else(|| a.value.is_nan().cmp(&b.value.is_nan()))
 }
 
 /// Picks one of a result's elements, of which there is at least one.
-type Pick<T> = fn(&mut [Item<T>], usize) -> Item<T>;
+type Pick<T> = fn(&mut [IndexedElement<T>], usize) -> IndexedElement<T>;
 
 /// The lower median; the first NaN where there is one.
-fn median<T: Value>(items: &mut [Item<T>], _: usize) -> Item<T> {
+fn median<T: Value>(items: &mut [IndexedElement<T>], _: usize) -> IndexedElement<T> {
     if let Some(nan) = items.iter().find(|i| i.value.is_nan()) {
         return *nan;
     }
@@ -58,20 +58,20 @@ fn median<T: Value>(items: &mut [Item<T>], _: usize) -> Item<T> {
 }
 
 /// The lower median of what is not NaN; NaN where nothing else is.
-fn nanmedian<T: Value>(items: &mut [Item<T>], _: usize) -> Item<T> {
+fn nanmedian<T: Value>(items: &mut [IndexedElement<T>], _: usize) -> IndexedElement<T> {
     let numbers = items.iter().filter(|i| !i.value.is_nan()).count();
     let k = numbers.saturating_sub(1) / 2;
     *items.select_nth_unstable_by(k, ascending).1
 }
 
 /// The k-th smallest, from 0; NaN last.
-fn kth<T: Value>(items: &mut [Item<T>], k: usize) -> Item<T> {
+fn kth<T: Value>(items: &mut [IndexedElement<T>], k: usize) -> IndexedElement<T> {
     let k = k.min(items.len() - 1);
     *items.select_nth_unstable_by(k, ascending).1
 }
 
 /// The most frequent; of several the smallest.
-fn most_frequent<T: Value>(items: &mut [Item<T>], _: usize) -> Item<T> {
+fn most_frequent<T: Value>(items: &mut [IndexedElement<T>], _: usize) -> IndexedElement<T> {
     items.sort_unstable_by(|a, b| ascending(a, b).then(a.index.cmp(&b.index)));
     let (mut best, mut most, mut run) = (items[0], 0, 0);
     for (i, item) in items.iter().enumerate() {
@@ -143,7 +143,7 @@ fn each<T: Value>(
     let mut kept = plan.kept.clone();
     kept.push(plan.kept_in);
     let size = input.dtype().size() as isize;
-    let bytes = n.checked_mul(size_of::<T>() + size_of::<Item<T>>());
+    let bytes = n.checked_mul(size_of::<T>() + size_of::<IndexedElement<T>>());
     let room = bytes
         .ok_or_else(|| TorshError::out_of_memory(torsh_core::Device::Cpu, usize::MAX))?
         .next_multiple_of(64);
@@ -157,7 +157,7 @@ fn each<T: Value>(
         .collect();
     let rows = n / plan.red_in.n.max(1);
     pool::parallel_parts(results, parts, &|part, range| {
-        let items = (s + part * room) as *mut Item<T>;
+        let items = (s + part * room) as *mut IndexedElement<T>;
         let values = items.wrapping_add(n).cast::<T>();
         let mut walk = ReduceWalk::new(&kept, range.start);
         for _ in range {
@@ -176,13 +176,13 @@ fn each<T: Value>(
                     red.step();
                 }
                 for i in 0..n {
-                    items.add(i).write(Item {
+                    items.add(i).write(IndexedElement {
                         value: *values.add(i),
                         index: i,
                     });
                 }
                 let found = if n == 0 {
-                    Item {
+                    IndexedElement {
                         value: none,
                         index: 0,
                     }

@@ -6,7 +6,7 @@ use std::ops::{Add, Mul, Sub};
 
 use num_complex::Complex;
 
-use super::drive::{Params, RUN, Tile, WIDTH};
+use super::drive::{Params, RUN, ReduceOp, WIDTH};
 use super::fold::{LaneFold, SumF32, SumF64};
 use super::load::Out;
 use crate::memory::stream;
@@ -24,7 +24,7 @@ pub(crate) struct Moments<N = f64> {
 }
 
 /// What a mean can be: real or complex.
-pub(crate) trait Mean:
+pub(crate) trait MeanNumber:
     Copy + Add<Output = Self> + Sub<Output = Self> + Mul<f64, Output = Self>
 {
     const ZERO: Self;
@@ -32,10 +32,10 @@ pub(crate) trait Mean:
     /// The squared magnitude.
     fn square(self) -> f64;
     /// # Safety
-    /// As for [`Tile::finish`].
+    /// As for [`ReduceOp::finish`].
     unsafe fn write(out: &Out, n: usize, f: impl Fn(usize) -> Self);
 }
-impl Mean for f64 {
+impl MeanNumber for f64 {
     const ZERO: f64 = 0.0;
     const NAN: f64 = f64::NAN;
     #[inline(always)]
@@ -47,7 +47,7 @@ impl Mean for f64 {
         unsafe { out.real(n, f) }
     }
 }
-impl Mean for Complex<f64> {
+impl MeanNumber for Complex<f64> {
     const ZERO: Self = Complex::new(0.0, 0.0);
     const NAN: Self = Complex::new(f64::NAN, f64::NAN);
     #[inline(always)]
@@ -60,7 +60,7 @@ impl Mean for Complex<f64> {
     }
 }
 
-impl<N: Mean> Moments<N> {
+impl<N: MeanNumber> Moments<N> {
     const NONE: Moments<N> = Moments {
         n: 0.0,
         mean: N::ZERO,
@@ -88,7 +88,7 @@ impl<N: Mean> Moments<N> {
     /// Writes the spread, and the mean where there is a second output.
     ///
     /// # Safety
-    /// As for [`Tile::finish`].
+    /// As for [`ReduceOp::finish`].
     unsafe fn finish(p: &Params, s: &[Moments<N>], outs: &[Out]) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -151,7 +151,7 @@ fn join_precise(s: &mut Moments, n: usize, x: impl Fn(usize) -> f64) {
     *s = s.join(moments(count, m, s1, s2));
 }
 
-impl<T: Summed> Tile for Var<T> {
+impl<T: Summed> ReduceOp for Var<T> {
     type T = T;
     type S = Moments;
 
@@ -281,7 +281,7 @@ impl<T: Summed> Tile for Var<T> {
 /// Variance of complex numbers (a real number), one element at a time.
 pub(crate) struct ComplexVar<T>(PhantomData<T>);
 
-impl<T: Copy + Into<f64> + 'static> Tile for ComplexVar<T> {
+impl<T: Copy + Into<f64> + 'static> ReduceOp for ComplexVar<T> {
     type T = Complex<T>;
     type S = Moments<Complex<f64>>;
 

@@ -3,18 +3,18 @@
 
 use torsh_core::{KernelArgs, Result, pool};
 
-use super::table::Table;
+use super::table::ResampleTable;
 use super::{GRAIN, ResampleGeometry};
 use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch};
 
 /// Weights as integers of at most 15 bits, and by how many bits they were shifted.
 struct Fixed {
-    table: Table<i32>,
+    table: ResampleTable<i32>,
     shift: u32,
 }
 
 impl Fixed {
-    fn new(table: &Table<f64>) -> Fixed {
+    fn new(table: &ResampleTable<f64>) -> Fixed {
         let table = table.merged();
         let most = table.items.iter().fold(0.0, |m: f64, &(_, w)| m.max(w));
         let fits = |shift: u32| ((0.5 + most * f64::from(1u32 << (shift + 1))) as i64) < 1 << 15;

@@ -20,7 +20,7 @@ const LANES: usize = 16;
 /// A number that rows are blended in.
 pub(super) trait Blend: Float + Default + Send + Sync + 'static {
     /// The row of results that [`pairs`] made `pairs` of; whether there is this fast way.
-    fn blend_pairs(_pairs: &[Pairs<Self>], _from: &[Self], _to: &mut [Self]) -> bool {
+    fn blend_pairs(_pairs: &[BlendPairs<Self>], _from: &[Self], _to: &mut [Self]) -> bool {
         false
     }
     /// [`blend_two`] past the caches; whether there is this fast way.
@@ -34,7 +34,7 @@ pub(super) trait Blend: Float + Default + Send + Sync + 'static {
     not(target_arch = "x86_64"),
     expect(dead_code, reason = "no vectors choose from it")
 )]
-pub(super) struct Pairs<T> {
+pub(super) struct BlendPairs<T> {
     first: usize,
     /// By the first and the second: their places behind the first element, and their weights.
     places: [[u32; LANES]; 2],
@@ -42,11 +42,11 @@ pub(super) struct Pairs<T> {
 }
 
 /// The results of a row by [`LANES`], where every one is made of two elements that are near.
-pub(super) fn pairs<T: Blend>(items: &[(usize, T)]) -> Option<Vec<Pairs<T>>> {
+pub(super) fn pairs<T: Blend>(items: &[(usize, T)]) -> Option<Vec<BlendPairs<T>>> {
     let (items, _) = items.as_chunks::<2>();
     let block = |block: &[[(usize, T); 2]]| {
         let first = block.as_flattened().iter().map(|item| item.0).min()?;
-        let mut pairs = Pairs {
+        let mut pairs = BlendPairs {
             first,
             places: [[0; LANES]; 2],
             weights: [[T::zero(); LANES]; 2],
@@ -69,7 +69,7 @@ pub(super) fn pairs<T: Blend>(items: &[(usize, T)]) -> Option<Vec<Pairs<T>>> {
 
 impl Blend for f32 {
     #[cfg(target_arch = "x86_64")]
-    fn blend_pairs(pairs: &[Pairs<f32>], from: &[f32], to: &mut [f32]) -> bool {
+    fn blend_pairs(pairs: &[BlendPairs<f32>], from: &[f32], to: &mut [f32]) -> bool {
         if crate::simd::level() < crate::simd::Level::Avx512 {
             return false;
         }
@@ -118,7 +118,7 @@ multiversion! {
 /// The processor has AVX-512.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
-unsafe fn permuted(pairs: &[Pairs<f32>], from: &[f32], to: &mut [f32]) {
+unsafe fn permuted(pairs: &[BlendPairs<f32>], from: &[f32], to: &mut [f32]) {
     let n = to.len();
     for (index, block) in pairs.iter().enumerate() {
         let near = from.as_ptr().wrapping_add(block.first);

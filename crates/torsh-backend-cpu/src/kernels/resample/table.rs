@@ -24,14 +24,14 @@ pub(super) struct ResampleAxis {
 
 /// For each element of the output a range of `items`: positions in the input and their weights.
 #[derive(Debug, PartialEq)]
-pub(super) struct Table<T> {
+pub(super) struct ResampleTable<T> {
     pub starts: Vec<usize>,
     pub items: Vec<(usize, T)>,
 }
 
-impl<T: Copy> Table<T> {
-    pub fn new() -> Table<T> {
-        Table {
+impl<T: Copy> ResampleTable<T> {
+    pub fn new() -> ResampleTable<T> {
+        ResampleTable {
             starts: vec![0],
             items: Vec::new(),
         }
@@ -60,7 +60,7 @@ impl<T: Copy> Table<T> {
     }
 
     /// The table of the way back: for each of the `input` elements the outputs it is in.
-    pub fn transposed(&self, input: usize) -> Table<T> {
+    pub fn transposed(&self, input: usize) -> ResampleTable<T> {
         let mut starts = vec![0; input + 1];
         self.items.iter().for_each(|&(i, _)| starts[i + 1] += 1);
         for i in 0..input {
@@ -74,19 +74,19 @@ impl<T: Copy> Table<T> {
                 next[i] += 1;
             }
         }
-        Table { starts, items }
+        ResampleTable { starts, items }
     }
 
     /// The weights as another type.
-    pub fn map<U: Copy>(&self, f: impl Fn(T) -> U) -> Table<U> {
-        Table {
+    pub fn map<U: Copy>(&self, f: impl Fn(T) -> U) -> ResampleTable<U> {
+        ResampleTable {
             starts: self.starts.clone(),
             items: self.items.iter().map(|&(i, w)| (i, f(w))).collect(),
         }
     }
 }
 
-impl<T: Float> Table<T> {
+impl<T: Float> ResampleTable<T> {
     /// Whether the output is the input.
     pub fn is_identity(&self, input: usize) -> bool {
         self.len() == input
@@ -97,8 +97,8 @@ impl<T: Float> Table<T> {
     }
 
     /// The same with one item for each input that an output has.
-    pub fn merged(&self) -> Table<T> {
-        let mut out = Table::new();
+    pub fn merged(&self) -> ResampleTable<T> {
+        let mut out = ResampleTable::new();
         for o in 0..self.len() {
             let first = out.items.len();
             for &(i, w) in self.of(o) {
@@ -188,8 +188,8 @@ impl ResampleAxis {
     }
 
     /// The table of this dimension. The input must not be empty.
-    pub fn table<T: Float>(&self) -> Table<T> {
-        let mut t = Table::new();
+    pub fn table<T: Float>(&self) -> ResampleTable<T> {
+        let mut t = ResampleTable::new();
         let (ratio, last) = (self.ratio::<T>(), self.input as i64 - 1);
         let inside = |i: i64| i.clamp(0, last) as usize;
         for o in 0..self.output {

@@ -48,7 +48,7 @@ fn the_transpose_has_every_item_once() {
     let t = axis(Mode::Cubic, 3, 5).table::<f64>();
     let back = t.transposed(3);
     assert_eq!(back.items.len(), t.items.len());
-    let sum = |t: &Table<f64>, o: usize, i: usize| -> f64 {
+    let sum = |t: &ResampleTable<f64>, o: usize, i: usize| -> f64 {
         t.of(o)
             .iter()
             .filter(|(j, _)| *j == i)

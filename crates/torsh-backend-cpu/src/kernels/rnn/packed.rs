@@ -7,7 +7,9 @@ use torsh_core::{Result, pool};
 
 use super::RnnCall;
 use super::choose::{RnnAlgorithm, RnnProblem};
-use crate::kernels::panels::{Band, MatrixRows, Panels, Product, pack_columns, pack_rows};
+use crate::kernels::panels::{
+    CausalBand, MatrixRows, PanelProduct, Panels, pack_columns, pack_rows,
+};
 use crate::machine::choice::pick;
 use crate::machine::tuning::rnn::{FORK, SEQUENCES, TERMS};
 use crate::memory::dense::{Ptr, Scratch};
@@ -53,17 +55,17 @@ pub(super) fn shares(
 }
 
 /// A right operand in panels.
-pub(super) struct Packed<T> {
+pub(super) struct PackedWeight<T> {
     panels: Scratch<T>,
     terms: usize,
     columns: usize,
     width: usize,
 }
 
-impl<T: Panels> Packed<T> {
+impl<T: Panels> PackedWeight<T> {
     /// The row-major matrix of so many terms and columns.
-    pub fn new(from: Ptr<T>, [terms, columns]: [usize; 2]) -> Result<Packed<T>> {
-        let packed = Packed::room([terms, columns])?;
+    pub fn new(from: Ptr<T>, [terms, columns]: [usize; 2]) -> Result<PackedWeight<T>> {
+        let packed = PackedWeight::room([terms, columns])?;
         let rows = MatrixRows {
             from: from.get().cast_const(),
             steps: [columns as isize, 1],
@@ -77,8 +79,8 @@ impl<T: Panels> Packed<T> {
     }
 
     /// The transpose of a row-major matrix.
-    pub fn transposed(from: Ptr<T>, [terms, columns]: [usize; 2]) -> Result<Packed<T>> {
-        let packed = Packed::room([terms, columns])?;
+    pub fn transposed(from: Ptr<T>, [terms, columns]: [usize; 2]) -> Result<PackedWeight<T>> {
+        let packed = PackedWeight::room([terms, columns])?;
         // SAFETY: as above.
         unsafe {
             let (from, steps) = (from.get().cast_const(), [terms as isize, 1]);
@@ -88,9 +90,9 @@ impl<T: Panels> Packed<T> {
         Ok(packed)
     }
 
-    fn room([terms, columns]: [usize; 2]) -> Result<Packed<T>> {
+    fn room([terms, columns]: [usize; 2]) -> Result<PackedWeight<T>> {
         let width = T::width(level());
-        Ok(Packed {
+        Ok(PackedWeight {
             panels: Scratch::new(terms * columns.next_multiple_of(width))?,
             terms,
             columns,
@@ -98,7 +100,7 @@ impl<T: Panels> Packed<T> {
         })
     }
 
-    /// Numbers that [`Packed::times`] needs beside its operands for so many rows.
+    /// Numbers that [`PackedWeight::times`] needs beside its operands for so many rows.
     pub fn beside(&self, rows: usize) -> usize {
         match self.columns.is_multiple_of(self.width) {
             true => 0,
@@ -109,7 +111,7 @@ impl<T: Panels> Packed<T> {
     /// `out = a b` or `out += a b` for adjacent rows `a` and rows `step` apart of `out`.
     ///
     /// # Safety
-    /// The operands must have the rows, `beside` what [`Packed::beside`] says.
+    /// The operands must have the rows, `beside` what [`PackedWeight::beside`] says.
     pub unsafe fn times(
         &self,
         a: *const T,
@@ -128,7 +130,7 @@ impl<T: Panels> Packed<T> {
             false => (beside, self.columns.next_multiple_of(self.width)),
         };
         for first in (0..self.terms).step_by(TERMS) {
-            let product = Product {
+            let product = PanelProduct {
                 m: rows,
                 n: self.columns,
                 k: TERMS.min(self.terms - first),
@@ -143,7 +145,7 @@ impl<T: Panels> Packed<T> {
                 c,
                 ld,
                 add: first > 0 || (add && whole),
-                band: Band::All,
+                band: CausalBand::All,
             };
             // SAFETY: the caller's promise.
             unsafe { <T as Panels>::product(&product) };

@@ -28,7 +28,7 @@ struct Layer {
 
 /// What a layer reads: weight and bias, and of each sequence its input and the gradient of its output
 /// step by step, first state and cells and the gradients of the last ones.
-struct Operands {
+struct LayerOperands {
     w: Vec<f32>,
     bias: Vec<f32>,
     gx: Vec<Vec<f32>>,
@@ -38,18 +38,18 @@ struct Operands {
 
 /// The results for each sequence: output, last state and cells, and the gradients of its input and of
 /// first state and cells.
-type Results = Vec<[Vec<f32>; 6]>;
+type LayerResults = Vec<[Vec<f32>; 6]>;
 
-struct Matrix {
+struct OwnedMatrix {
     data: Vec<f32>,
     shape: Vec<usize>,
     strides: Vec<isize>,
 }
 
-impl Matrix {
-    fn new(data: Vec<f32>, rows: usize, columns: usize) -> Matrix {
+impl OwnedMatrix {
+    fn new(data: Vec<f32>, rows: usize, columns: usize) -> OwnedMatrix {
         assert_eq!(data.len(), rows * columns);
-        Matrix {
+        OwnedMatrix {
             data,
             shape: vec![rows, columns],
             strides: vec![columns as isize, 1],
@@ -69,7 +69,7 @@ impl Matrix {
 }
 
 impl Layer {
-    fn operands(&self) -> Operands {
+    fn operands(&self) -> LayerOperands {
         let width = self.mode.gates() * self.h;
         let rows = |seed: usize, columns: usize| -> Vec<Vec<f32>> {
             let of = |(i, n): (usize, &usize)| numbers(n * columns, (seed + 10 * i) as u64);
@@ -77,7 +77,7 @@ impl Layer {
         };
         let states =
             |i: usize| [1, 2, 3, 4].map(|seed| numbers(self.h, 1000 + 10 * i as u64 + seed));
-        Operands {
+        LayerOperands {
             w: numbers(width * self.h, 5),
             bias: numbers(width, 6),
             gx: rows(7, width),
@@ -87,7 +87,7 @@ impl Layer {
     }
 
     /// Forward and backward for some of the sequences.
-    fn run(&self, o: &Operands, which: &[usize]) -> Results {
+    fn run(&self, o: &LayerOperands, which: &[usize]) -> LayerResults {
         let (mode, h) = (self.mode, self.h);
         let (width, kept) = (mode.gates() * h, mode.saved() * h);
         let (lstm, gru, batch) = (mode == RnnMode::Lstm, mode == RnnMode::Gru, which.len());
@@ -103,20 +103,20 @@ impl Layer {
         let n = order.len();
         let together = |of: &[Vec<f32>], columns: usize| {
             let row = |&(b, t): &(usize, usize)| of[which[b]][t * columns..][..columns].to_vec();
-            Matrix::new(order.iter().flat_map(row).collect(), n, columns)
+            OwnedMatrix::new(order.iter().flat_map(row).collect(), n, columns)
         };
         let state = |k: usize| {
             let all = which.iter().flat_map(|&i| o.states[i][k].clone());
-            Matrix::new(all.collect(), batch, h)
+            OwnedMatrix::new(all.collect(), batch, h)
         };
         let room = |rows: usize, columns: usize| {
-            Matrix::new(vec![f32::NAN; rows * columns], rows, columns)
+            OwnedMatrix::new(vec![f32::NAN; rows * columns], rows, columns)
         };
         let cells = if lstm { batch } else { 0 };
         let (mut gx, mut dy) = (together(&o.gx, width), together(&o.dy, h));
         let [mut h0, mut c0, mut dhn, mut dcn] = [0, 1, 2, 3].map(state);
-        let mut w = Matrix::new(o.w.clone(), width, h);
-        let mut bias = Matrix::new(o.bias.clone(), 1, width);
+        let mut w = OwnedMatrix::new(o.w.clone(), width, h);
+        let mut bias = OwnedMatrix::new(o.bias.clone(), 1, width);
         (bias.shape, bias.strides) = (vec![width], vec![1]);
         let (mut y, mut hn, mut cn) = (room(n, h), room(batch, h), room(cells, h));
         let mut saved = room(n, kept);
@@ -126,7 +126,7 @@ impl Layer {
             };
         let some = |wanted: bool, m: View<'static>| if wanted { m } else { View::ABSENT };
         // The matrices outlive every view of them.
-        let view = |m: &mut Matrix| -> View<'static> {
+        let view = |m: &mut OwnedMatrix| -> View<'static> {
             // SAFETY: only the lifetime changes, of what lives to the end of this function.
             unsafe { std::mem::transmute::<View<'_>, View<'static>>(m.view()) }
         };
@@ -182,13 +182,13 @@ impl Layer {
         );
         (0..batch)
             .map(|b| {
-                let rows = |m: &Matrix| -> Vec<f32> {
+                let rows = |m: &OwnedMatrix| -> Vec<f32> {
                     let columns = m.shape[1];
                     let mine = order.iter().enumerate().filter(|(_, r)| r.0 == b);
                     mine.flat_map(|(i, _)| m.data[i * columns..][..columns].to_vec())
                         .collect()
                 };
-                let of = |m: &Matrix| match m.data.is_empty() {
+                let of = |m: &OwnedMatrix| match m.data.is_empty() {
                     true => vec![],
                     false => m.data[b * h..][..h].to_vec(),
                 };
@@ -205,9 +205,9 @@ fn check(layer: &Layer, threads: &[usize]) {
     // A ReLU's states must not grow without bound.
     let scale = 1.0 / (h as f32).sqrt();
     o.w.iter_mut().for_each(|w| *w *= scale);
-    let apart: Results = (0..batch).flat_map(|i| layer.run(&o, &[i])).collect();
+    let apart: LayerResults = (0..batch).flat_map(|i| layer.run(&o, &[i])).collect();
     let all: Vec<usize> = (0..batch).collect();
-    let mut first: Option<Results> = None;
+    let mut first: Option<LayerResults> = None;
     for &threads in threads {
         pool::set_num_threads(threads).unwrap();
         let got = layer.run(&o, &all);

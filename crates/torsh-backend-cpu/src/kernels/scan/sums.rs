@@ -13,7 +13,7 @@
 use torsh_core::{DType, Kernel, KernelArgs, Result, pool};
 
 use super::choose::ScanAlgorithm;
-use crate::kernels::index::{Ptr, Scratch};
+use crate::kernels::index::{IndexPtr, ScratchSlice};
 #[cfg(target_arch = "x86_64")]
 use crate::machine::tuning::scan::AHEAD;
 use crate::machine::tuning::scan::{CHUNK, GRAIN};
@@ -24,7 +24,7 @@ use crate::simd::Level;
 const SIDE: usize = 4;
 
 /// A running sum over contiguous elements.
-pub(super) type Line = fn(*const u8, *mut u8, usize) -> Result<()>;
+pub(super) type RunningSumFn = fn(*const u8, *mut u8, usize) -> Result<()>;
 
 /// The dtype of a running sum that the loops here compute.
 pub(super) fn dtype(args: &KernelArgs<'_>) -> Option<DType> {
@@ -34,7 +34,7 @@ pub(super) fn dtype(args: &KernelArgs<'_>) -> Option<DType> {
 }
 
 /// The loop of an algorithm, if it is one of this file's.
-pub(super) fn line(algorithm: ScanAlgorithm, dtype: DType) -> Option<Line> {
+pub(super) fn line(algorithm: ScanAlgorithm, dtype: DType) -> Option<RunningSumFn> {
     match (algorithm, dtype) {
         (ScanAlgorithm::Chunks, DType::I64) => Some(run::<Integer>),
         (ScanAlgorithm::Chunks, _) => Some(run::<Single<false>>),
@@ -43,7 +43,7 @@ pub(super) fn line(algorithm: ScanAlgorithm, dtype: DType) -> Option<Line> {
     }
 }
 
-trait Sum: 'static {
+trait RunningSum: 'static {
     type X: Copy;
     type S: Copy + Send + Sync;
     const ZERO: Self::S;
@@ -64,7 +64,7 @@ trait Sum: 'static {
     ) -> usize;
 }
 
-/// [`Sum::eights`]: the sums of the last two elements up to each, of the last four, of the last
+/// [`RunningSum::eights`]: the sums of the last two elements up to each, of the last four, of the last
 /// eight; the running sums are those of eight elements before and these.
 macro_rules! eights {
     (
@@ -153,7 +153,7 @@ macro_rules! eights {
     };
 }
 
-/// [`Sum::eights`] of float32 where a wide vector is two halves inside: sums of the last two elements
+/// [`RunningSum::eights`] of float32 where a wide vector is two halves inside: sums of the last two elements
 /// up to each and of the last four, for two vectors of four at a time. More than half of the additions
 /// are products by one with a sum, which other units take, and nothing is asked for ahead: what computes
 /// is the bound.
@@ -223,7 +223,7 @@ unsafe fn in_fours<const WRITE: bool>(
 
 /// Sums of float32, with [`in_fours`] or without.
 struct Single<const FOURS: bool>;
-impl<const FOURS: bool> Sum for Single<FOURS> {
+impl<const FOURS: bool> RunningSum for Single<FOURS> {
     type X = f32;
     type S = f64;
     const ZERO: f64 = 0.0;
@@ -253,7 +253,7 @@ impl<const FOURS: bool> Sum for Single<FOURS> {
 }
 
 struct Integer;
-impl Sum for Integer {
+impl RunningSum for Integer {
     type X = i64;
     type S = i64;
     const ZERO: i64 = 0;
@@ -284,10 +284,10 @@ impl Sum for Integer {
     );
 }
 
-fn run<C: Sum>(x: *const u8, out: *mut u8, n: usize) -> Result<()> {
+fn run<C: RunningSum>(x: *const u8, out: *mut u8, n: usize) -> Result<()> {
     let (x, out) = (
-        Ptr::<C::X>::new(x.cast_mut().cast()),
-        Ptr::<C::X>::new(out.cast()),
+        IndexPtr::<C::X>::new(x.cast_mut().cast()),
+        IndexPtr::<C::X>::new(out.cast()),
     );
     let chunks = n.div_ceil(CHUNK);
     let write = chunk::select::<C>();
@@ -306,8 +306,8 @@ fn run<C: Sum>(x: *const u8, out: *mut u8, n: usize) -> Result<()> {
         }
         return Ok(());
     }
-    let mut sums = Scratch::filled(chunks, C::ZERO)?;
-    let slots = Ptr::new(sums.ptr());
+    let mut sums = ScratchSlice::filled(chunks, C::ZERO)?;
+    let slots = IndexPtr::new(sums.ptr());
     let total = total::select::<C>();
     // What follows the last chunk needs no sum.
     pool::parallel_for(chunks - chunks / parts, GRAIN, &|range| {
@@ -340,7 +340,7 @@ fn run<C: Sum>(x: *const u8, out: *mut u8, n: usize) -> Result<()> {
 
 multiversion! {
     /// Writes the running sums of a chunk, with `before` added, and the chunk's own sum.
-    unsafe fn chunk<A, C: Sum>(x: *const C::X, out: *mut C::X, n: usize, before: C::S, sum: &mut C::S) {
+    unsafe fn chunk<A, C: RunningSum>(x: *const C::X, out: *mut C::X, n: usize, before: C::S, sum: &mut C::S) {
         let mut s = C::ZERO;
         let mut at = 0;
         // SAFETY: the caller's promise: n elements on both sides.
@@ -379,7 +379,7 @@ multiversion! {
     }
 
     /// The sum of a chunk, bit for bit that of [`chunk`].
-    unsafe fn total<A, C: Sum>(x: *const C::X, n: usize, sum: &mut C::S) {
+    unsafe fn total<A, C: RunningSum>(x: *const C::X, n: usize, sum: &mut C::S) {
         let mut s = C::ZERO;
         let mut at = 0;
         // SAFETY: the caller's promise: n elements.
@@ -412,7 +412,7 @@ multiversion! {
 /// What comes before each row of a group, given its rows' sums, and what comes after the group: one
 /// addition from one group to the next.
 #[inline(always)]
-fn carry<C: Sum>(s: C::S, rows: [C::S; SIDE]) -> ([C::S; SIDE], C::S) {
+fn carry<C: RunningSum>(s: C::S, rows: [C::S; SIDE]) -> ([C::S; SIDE], C::S) {
     let two = C::add(rows[0], rows[1]);
     let starts = [
         s,
@@ -427,7 +427,7 @@ fn carry<C: Sum>(s: C::S, rows: [C::S; SIDE]) -> ([C::S; SIDE], C::S) {
 mod tests {
     use super::*;
 
-    fn sums<C: Sum>(x: &[C::X], zero: C::X) -> Vec<C::X> {
+    fn sums<C: RunningSum>(x: &[C::X], zero: C::X) -> Vec<C::X> {
         let mut out = vec![zero; x.len()];
         run::<C>(x.as_ptr().cast(), out.as_mut_ptr().cast(), x.len()).expect("memory");
         out

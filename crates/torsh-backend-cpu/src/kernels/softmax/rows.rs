@@ -7,7 +7,7 @@ pub(super) use crate::machine::tuning::softmax::BLOCK;
 pub(super) const N: usize = 32;
 
 /// float32 or float64, with what the loops need.
-pub(super) trait Float: ExpRows {
+pub(super) trait SoftmaxNumber: ExpRows {
     fn ln(self) -> Self;
     /// e^x.
     fn power<A: Arch>(self) -> Self;
@@ -40,7 +40,7 @@ pub(super) trait Float: ExpRows {
 }
 macro_rules! float {
     ($t:ident, $exp:path, $raised:path, $($wide:item)*) => {
-        impl Float for $t {
+        impl SoftmaxNumber for $t {
             #[inline(always)]
             fn ln(self) -> $t {
                 $t::ln(self)
@@ -93,12 +93,12 @@ float! {
     }
 }
 
-/// [`Float::exps`] in lanes.
+/// [`SoftmaxNumber::exps`] in lanes.
 ///
 /// # Safety
 /// As [`sum_map`].
 #[inline(always)]
-pub(super) unsafe fn exps_lanes<A: Arch, T: Float, const STORE: bool>(
+pub(super) unsafe fn exps_lanes<A: Arch, T: SoftmaxNumber, const STORE: bool>(
     x: *const T,
     dst: *mut T,
     n: usize,
@@ -118,7 +118,7 @@ pub(super) unsafe fn exps_lanes<A: Arch, T: Float, const STORE: bool>(
 /// # Safety
 /// `x` and `y` must be valid for `n` reads, `dst`, if `STORE`, for `n` writes.
 #[inline(always)]
-pub(super) unsafe fn sum_map<T: Float, const STORE: bool>(
+pub(super) unsafe fn sum_map<T: SoftmaxNumber, const STORE: bool>(
     x: *const T,
     y: *const T,
     dst: *mut T,
@@ -183,7 +183,7 @@ pub(super) fn prefetch_results<T>(dst: *mut T, n: usize, i: usize, m: usize) {
 /// # Safety
 /// All must be valid for `n` elements.
 #[inline(always)]
-pub(super) unsafe fn map<T: Float>(
+pub(super) unsafe fn map<T: SoftmaxNumber>(
     x: *const T,
     y: *const T,
     dst: *mut T,
@@ -211,7 +211,7 @@ pub(super) unsafe fn map<T: Float>(
 /// # Safety
 /// `dst` must be valid for `n` elements.
 #[inline(always)]
-pub(super) unsafe fn map_in_place<T: Float>(dst: *mut T, n: usize, f: impl Fn(T) -> T) {
+pub(super) unsafe fn map_in_place<T: SoftmaxNumber>(dst: *mut T, n: usize, f: impl Fn(T) -> T) {
     for i in (0..n).step_by(BLOCK) {
         let m = BLOCK.min(n - i);
         prefetch_results(dst, n, i, m);
@@ -244,7 +244,7 @@ impl<T> RowAddresses<*mut T> {
 
 /// One of the four operations: for a row, and for `w` columns of `n` rows.
 pub(super) trait Op: 'static {
-    type T: Float;
+    type T: SoftmaxNumber;
     /// # Safety
     /// The rows must be valid for `n` elements; `dst` may be `x` or `y`.
     unsafe fn row<A: Arch>(x: *const Self::T, y: *const Self::T, dst: *mut Self::T, n: usize);
@@ -264,7 +264,7 @@ pub(super) trait Round<T>: 'static {
     fn log(sum: T) -> T;
 }
 pub(super) struct Exact;
-impl<T: Float> Round<T> for Exact {
+impl<T: SoftmaxNumber> Round<T> for Exact {
     #[inline(always)]
     fn log(sum: T) -> T {
         sum.ln()
@@ -275,7 +275,7 @@ pub(super) struct Rounded<H>(std::marker::PhantomData<H>);
 impl<H: Half> Round<f32> for Rounded<H> {
     #[inline(always)]
     fn log(sum: f32) -> f32 {
-        H::round(H::round(sum).ln())
+        H::nearest(H::nearest(sum).ln())
     }
 }
 pub(super) struct SoftBackward<T>(std::marker::PhantomData<T>);
@@ -286,7 +286,12 @@ pub(super) struct LogSoftBackward<T>(std::marker::PhantomData<T>);
 /// # Safety
 /// As for [`Op::tile`]; `m` must have room for `w`.
 #[inline(always)]
-pub(super) unsafe fn tops<T: Float>(x: RowAddresses<*const T>, n: usize, w: usize, m: *mut T) {
+pub(super) unsafe fn tops<T: SoftmaxNumber>(
+    x: RowAddresses<*const T>,
+    n: usize,
+    w: usize,
+    m: *mut T,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         for j in 0..w {
@@ -306,7 +311,7 @@ pub(super) unsafe fn tops<T: Float>(x: RowAddresses<*const T>, n: usize, w: usiz
 /// # Safety
 /// As for [`Op::tile`]; `s` must have room for `w`.
 #[inline(always)]
-unsafe fn column_sums<T: Float>(
+unsafe fn column_sums<T: SoftmaxNumber>(
     [x, y]: [RowAddresses<*const T>; 2],
     [n, w]: [usize; 2],
     s: *mut T,
@@ -331,7 +336,7 @@ unsafe fn column_sums<T: Float>(
 /// # Safety
 /// As for [`Op::tile`].
 #[inline(always)]
-unsafe fn map_columns<T: Float>(
+unsafe fn map_columns<T: SoftmaxNumber>(
     [x, y]: [RowAddresses<*const T>; 2],
     dst: RowAddresses<*mut T>,
     [n, w]: [usize; 2],
@@ -346,7 +351,7 @@ unsafe fn map_columns<T: Float>(
     }
 }
 
-impl<T: Float> Op for Soft<T> {
+impl<T: SoftmaxNumber> Op for Soft<T> {
     type T = T;
     #[inline(always)]
     unsafe fn row<A: Arch>(x: *const T, _: *const T, dst: *mut T, n: usize) {
@@ -385,7 +390,7 @@ impl<T: Float> Op for Soft<T> {
     }
 }
 
-impl<T: Float, R: Round<T>> Op for LogSoft<T, R> {
+impl<T: SoftmaxNumber, R: Round<T>> Op for LogSoft<T, R> {
     type T = T;
     #[inline(always)]
     unsafe fn row<A: Arch>(x: *const T, _: *const T, dst: *mut T, n: usize) {
@@ -418,7 +423,7 @@ impl<T: Float, R: Round<T>> Op for LogSoft<T, R> {
     }
 }
 
-impl<T: Float> Op for SoftBackward<T> {
+impl<T: SoftmaxNumber> Op for SoftBackward<T> {
     type T = T;
     #[inline(always)]
     unsafe fn row<A: Arch>(g: *const T, y: *const T, dst: *mut T, n: usize) {
@@ -444,7 +449,7 @@ impl<T: Float> Op for SoftBackward<T> {
     }
 }
 
-impl<T: Float> Op for LogSoftBackward<T> {
+impl<T: SoftmaxNumber> Op for LogSoftBackward<T> {
     type T = T;
     #[inline(always)]
     unsafe fn row<A: Arch>(g: *const T, y: *const T, dst: *mut T, n: usize) {

@@ -66,12 +66,12 @@ impl Algorithm for SortAlgorithm {
 
 /// Lines that are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct LinesProblem {
+pub(crate) struct SortSplitProblem {
     pub lines: usize,
     pub n: usize,
 }
 
-impl fmt::Display for LinesProblem {
+impl fmt::Display for SortSplitProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "lines={} n={}", self.lines, self.n)
     }
@@ -87,7 +87,7 @@ pub(crate) enum SortSplit {
 }
 
 impl Algorithm for SortSplit {
-    type Problem = LinesProblem;
+    type Problem = SortSplitProblem;
     const OP: &'static str = "sort.split";
     const ALL: &'static [Self] = &[SortSplit::Lines, SortSplit::Together];
 
@@ -98,12 +98,12 @@ impl Algorithm for SortSplit {
         }
     }
 
-    fn accepts(self, _: &LinesProblem, _: &Machine) -> bool {
+    fn accepts(self, _: &SortSplitProblem, _: &Machine) -> bool {
         true
     }
 
     #[inline]
-    fn choose(p: &LinesProblem, _: &Machine, threads: usize) -> (Self, &'static str) {
+    fn choose(p: &SortSplitProblem, _: &Machine, threads: usize) -> (Self, &'static str) {
         match p.lines < threads && p.n >= sort::LONG {
             true => (
                 SortSplit::Together,

@@ -1,21 +1,21 @@
 //! One line of elements and where its results go.
 
 use super::keys::Ordered;
-use crate::kernels::index::Ptr;
+use crate::kernels::index::IndexPtr;
 
 /// One line of the input and of both outputs; steps in elements.
 #[derive(Clone, Copy)]
-pub(super) struct Line<T> {
-    pub(super) input: Ptr<T>,
-    pub(super) values: Ptr<T>,
-    pub(super) indices: Ptr<i64>,
+pub(super) struct SortLine<T> {
+    pub(super) input: IndexPtr<T>,
+    pub(super) values: IndexPtr<T>,
+    pub(super) indices: IndexPtr<i64>,
     pub(super) steps: [isize; 3],
     pub(super) n: usize,
     /// The bits to invert for descending order.
     pub(super) invert: u64,
 }
 
-impl<T: Ordered> Line<T> {
+impl<T: Ordered> SortLine<T> {
     /// The key of an element.
     ///
     /// # Safety

@@ -6,10 +6,10 @@
 
 use torsh_core::{Result, pool};
 
-use super::Line;
+use super::SortLine;
 use super::choose::{SortAlgorithm, SortProblem};
 use super::keys::Ordered;
-use crate::kernels::index::{Ptr, Scratch};
+use crate::kernels::index::{IndexPtr, ScratchSlice};
 use crate::machine::choice::pick;
 use crate::machine::tuning::radix::GRAIN;
 
@@ -50,7 +50,7 @@ pub(super) fn room(n: usize) -> usize {
 /// # Safety
 /// The line must be valid, its outputs be other memory than its input, and `scratch` hold as many
 /// elements.
-pub(super) unsafe fn sort<T: Ordered>(line: &Line<T>, scratch: Ptr<u64>) -> Result<()> {
+pub(super) unsafe fn sort<T: Ordered>(line: &SortLine<T>, scratch: IndexPtr<u64>) -> Result<()> {
     if line.n == 0 {
         return Ok(());
     }
@@ -86,7 +86,7 @@ pub(super) unsafe fn sort<T: Ordered>(line: &Line<T>, scratch: Ptr<u64>) -> Resu
 }
 
 /// The bits in which some key differs from `first`.
-unsafe fn differing<T: Ordered>(line: &Line<T>, first: u64) -> u64 {
+unsafe fn differing<T: Ordered>(line: &SortLine<T>, first: u64) -> u64 {
     let all = std::sync::atomic::AtomicU64::new(0);
     pool::parallel_for(line.n, GRAIN, &|range| {
         let mut bits = 0;
@@ -100,9 +100,9 @@ unsafe fn differing<T: Ordered>(line: &Line<T>, first: u64) -> u64 {
 }
 
 unsafe fn by_counting<T: Ordered>(
-    line: &Line<T>,
+    line: &SortLine<T>,
     field: Field,
-    scratch: Ptr<u64>,
+    scratch: IndexPtr<u64>,
     algorithm: SortAlgorithm,
 ) -> Result<()> {
     let n = line.n;
@@ -113,17 +113,17 @@ unsafe fn by_counting<T: Ordered>(
     let passes = field.bits.div_ceil(digit).max(1);
     let width = field.bits.div_ceil(passes);
     let parts = pool::chunk_count(n, GRAIN);
-    let counts = Scratch::filled(parts << width, 0u32)?;
+    let counts = ScratchSlice::filled(parts << width, 0u32)?;
     // SAFETY: the line is valid; both halves of the scratch hold `n` pairs.
     unsafe {
-        let (mut from, mut to) = (scratch, Ptr::new(scratch.at(n as isize)));
+        let (mut from, mut to) = (scratch, IndexPtr::new(scratch.at(n as isize)));
         let pass = |p: u32| RadixPass {
             n,
             parts,
             // The field lies above the position.
             shift: 32 + p * width,
             mask: (1 << width) - 1,
-            counts: Ptr::new(counts.ptr()),
+            counts: IndexPtr::new(counts.ptr()),
         };
         let line = *line;
         let input = move |i: usize| field.pack(line.key(i), i);
@@ -157,7 +157,7 @@ struct RadixPass {
     parts: usize,
     shift: u32,
     mask: u64,
-    counts: Ptr<u32>,
+    counts: IndexPtr<u32>,
 }
 
 impl RadixPass {
@@ -225,7 +225,7 @@ impl RadixPass {
 /// Writes the result of an item whose field is all its key: most often the element can be made of
 /// the key, which spares reading it where it is.
 #[inline(always)]
-unsafe fn write<T: Ordered>(line: &Line<T>, field: Field, slot: usize, item: u64) {
+unsafe fn write<T: Ordered>(line: &SortLine<T>, field: Field, slot: usize, item: u64) {
     let key = (field.rest.unwrap_or(0) | item >> 32 << field.low) ^ line.invert;
     let at = item as u32;
     // SAFETY: the caller's promise: a position and a slot of the line.
@@ -236,7 +236,7 @@ unsafe fn write<T: Ordered>(line: &Line<T>, field: Field, slot: usize, item: u64
 }
 
 /// Sorts runs of equal fields where these are not all of the keys, and writes the results.
-unsafe fn finish<T: Ordered>(line: &Line<T>, field: Field, items: Ptr<u64>) {
+unsafe fn finish<T: Ordered>(line: &SortLine<T>, field: Field, items: IndexPtr<u64>) {
     let n = line.n;
     // SAFETY: `n` items are there; ranges are disjoint.
     let item = |i: usize| unsafe { *items.at(i as isize) };

@@ -2,14 +2,14 @@
 
 use torsh_core::{DType, KernelArgs, Result, attrs, pool};
 
-use super::{Line, Lines, Ordered, by_ordered, inversion};
-use crate::kernels::index::Ptr;
+use super::{Ordered, SortLine, SortLines, by_ordered, inversion};
+use crate::kernels::index::IndexPtr;
 use crate::machine::tuning::topk::{BLOCK, GRAIN};
 use crate::memory::dense::Scratch;
 use crate::multiversion;
 
 /// A key and its position, ordered by both.
-type Item = (u64, u32);
+type KeyAndPosition = (u64, u32);
 
 /// `topk`: input `self`. Outputs the values and their positions (int64), k at the dimension, always
 /// sorted; of equal elements the first ones. NaN is the greatest.
@@ -22,14 +22,14 @@ pub(crate) fn topk(args: &KernelArgs<'_>) -> Result<()> {
 
 fn topk_as<T: Ordered>(args: &KernelArgs<'_>) -> Result<()> {
     let &attrs::Topk { dim, largest, .. } = args.attrs()?;
-    let lines = Lines::new(args, dim)?;
+    let lines = SortLines::new(args, dim)?;
     let k = args.outputs()[0].shape().get(dim).copied().unwrap_or(1);
     if k == 0 {
         return Ok(());
     }
     let invert = inversion::<T>(largest);
     let n = lines.length;
-    lines.each::<Item>(room(n, k), |first, items| {
+    lines.each::<KeyAndPosition>(room(n, k), |first, items| {
         // SAFETY: the outputs' lines have k elements; each part of a line has items of its own.
         unsafe {
             let line = lines.line::<T>(first, invert);
@@ -40,10 +40,10 @@ fn topk_as<T: Ordered>(args: &KernelArgs<'_>) -> Result<()> {
                 return Ok(());
             }
             let each = room(n, k);
-            let all = Scratch::<Item>::new(parts * each)?;
-            let ptr = Ptr::new(all.ptr());
+            let all = Scratch::<KeyAndPosition>::new(parts * each)?;
+            let ptr = IndexPtr::new(all.ptr());
             pool::parallel_parts(n, parts, &|part, range| {
-                let own = Ptr::new(ptr.at((part * each) as isize));
+                let own = IndexPtr::new(ptr.at((part * each) as isize));
                 // Every part is longer than k.
                 let len = best(&line, range.start, range.end, k, largest, own);
                 debug_assert!(len >= k);
@@ -69,7 +69,12 @@ fn room(n: usize, k: usize) -> usize {
 ///
 /// # Safety
 /// The items must be there and be of the line, which must have room for k.
-unsafe fn finish<T: Ordered>(line: &Line<T>, items: Ptr<Item>, len: usize, k: usize) {
+unsafe fn finish<T: Ordered>(
+    line: &SortLine<T>,
+    items: IndexPtr<KeyAndPosition>,
+    len: usize,
+    k: usize,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         let items = std::slice::from_raw_parts_mut(items.at(0), len);
@@ -90,12 +95,12 @@ unsafe fn finish<T: Ordered>(line: &Line<T>, items: Ptr<Item>, len: usize, k: us
 /// # Safety
 /// The line must be valid, and the room be there.
 unsafe fn best<T: Ordered>(
-    line: &Line<T>,
+    line: &SortLine<T>,
     start: usize,
     end: usize,
     k: usize,
     largest: bool,
-    items: Ptr<Item>,
+    items: IndexPtr<KeyAndPosition>,
 ) -> usize {
     let room = room(end - start, k);
     // SAFETY: the caller's promise.
@@ -108,7 +113,7 @@ unsafe fn best<T: Ordered>(
         if at == end {
             return room;
         }
-        let cut = |items: &mut [Item]| {
+        let cut = |items: &mut [KeyAndPosition]| {
             items.select_nth_unstable(k - 1);
             let (key, at) = items[k - 1];
             (key, line.element(at))

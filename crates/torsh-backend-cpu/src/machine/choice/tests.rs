@@ -4,7 +4,7 @@ use crate::kernels::conv::choose::{ConvAlgorithm, ConvProblem};
 use crate::kernels::copy::choose::{CopyAlgorithm, CopyLayout, CopyProblem};
 use crate::kernels::fft::choose as fft;
 use crate::kernels::index::choose as index;
-use crate::kernels::matmul::choose::{Batch, ProductAlgorithm, ProductProblem, Split};
+use crate::kernels::matmul::choose::{Batch, ProductAlgorithm, ProductProblem, ProductSplit};
 use crate::kernels::optim::choose::{StepAlgorithm, StepProblem};
 use crate::kernels::pooling::choose::{PoolAlgorithm, PoolKind, PoolProblem};
 use crate::kernels::reduce::choose::{ReduceAlgorithm, ReduceProblem, ReduceSplit, SplitProblem};
@@ -13,7 +13,7 @@ use crate::kernels::rnn::choose::{RnnAlgorithm, RnnProblem};
 use crate::kernels::row_norm::choose::{RowNormAlgorithm, RowNormProblem};
 use crate::kernels::scan::choose::{ScanAlgorithm, ScanProblem};
 use crate::kernels::softmax::choose::{SoftmaxAlgorithm, SoftmaxProblem};
-use crate::kernels::sort::choose::{LinesProblem, SortAlgorithm, SortProblem, SortSplit};
+use crate::kernels::sort::choose::{SortAlgorithm, SortProblem, SortSplit, SortSplitProblem};
 use crate::memory::transpose::choose::{TransposeAlgorithm, TransposeProblem};
 use crate::operations::all;
 
@@ -75,7 +75,7 @@ fn choices_are_accepted() {
         }
     }
     check::<ProductAlgorithm>(&products);
-    check::<Split>(&batches);
+    check::<ProductSplit>(&batches);
     check::<ConvAlgorithm>(&crate::kernels::conv::choose::tests::problems());
     check::<AttentionAlgorithm>(&attentions());
     check::<ReduceAlgorithm>(&reductions());
@@ -181,9 +181,9 @@ fn softmaxes() -> Vec<SoftmaxProblem> {
     ]
 }
 
-fn sorted_lines() -> Vec<LinesProblem> {
+fn sorted_lines() -> Vec<SortSplitProblem> {
     [(1, 1_000_000), (1024, 1024), (1, 1000)]
-        .map(|(lines, n)| LinesProblem { lines, n })
+        .map(|(lines, n)| SortSplitProblem { lines, n })
         .to_vec()
 }
 
@@ -462,7 +462,7 @@ fn the_choices_for_the_benchmarks_shapes() {
     .to_vec();
     // A layer's weight is read transposed.
     let mut layer = f32_product([32, 128, 784]);
-    layer.b = crate::kernels::matmul::choose::Steps { row: 1, col: 784 };
+    layer.b = crate::kernels::matmul::choose::MatrixSteps { row: 1, col: 784 };
     products.push(layer);
     for (dtype, n) in [
         (torsh_core::DType::F64, 512),
@@ -482,7 +482,7 @@ fn the_choices_for_the_benchmarks_shapes() {
         [3, 1, 4096, 4096],
     ]
     .map(|[count, m, n, k]| Batch { count, m, n, k });
-    text += &table::<Split>(&batches);
+    text += &table::<ProductSplit>(&batches);
     let convs: Vec<ConvProblem> = crate::kernels::conv::choose::tests::benchmark();
     text += &table::<ConvAlgorithm>(&convs);
     text += &table::<AttentionAlgorithm>(&attentions());

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use torsh_core::{DType, KernelArgs, Result};
 
-use super::super::Sizes;
-use super::super::drive::{self, Gradients, OfHead};
+use super::super::AttentionSizes;
+use super::super::drive::{self, AttentionGradients, OfHead};
 use super::super::operand::{AttentionMatrices, up};
-use super::{Packed, Places, are_safe, exponential};
+use super::{PackedPanels, Places, are_safe, exponential};
 use crate::kernels::matmul::amx::pack::{
     first, put_parts_of_line, put_parts_of_pair, split, transposed,
 };
@@ -21,10 +21,10 @@ use crate::kernels::panels::{Prefetch, copy_rows, fetch};
 use crate::machine::tuning::attention_amx_backward::{APART, GRAIN, KEYS, QUERIES};
 use crate::memory::dense::DenseOut;
 
-pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
-    let (of, converted) = Gradients::new(args, sizes, DType::F32)?;
-    let call = Backward {
-        to: Layout::new(&of),
+pub(super) fn run(args: &KernelArgs<'_>, sizes: &AttentionSizes) -> Result<bool> {
+    let (of, converted) = AttentionGradients::new(args, sizes, DType::F32)?;
+    let call = AmxBackward {
+        to: AmxBackwardLayout::new(&of),
         of,
         failed: AtomicBool::new(false),
     };
@@ -37,26 +37,26 @@ pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
 }
 
 /// The operands of a call.
-struct Backward<'a> {
-    of: Gradients<'a, f32>,
-    to: Layout,
+struct AmxBackward<'a> {
+    of: AttentionGradients<'a, f32>,
+    to: AmxBackwardLayout,
     /// Whether some head was not for AMX.
     failed: AtomicBool,
 }
 
 /// Where things lie in a thread's memory.
-struct Layout {
+struct AmxBackwardLayout {
     /// A block's keys and values, of scores' rows and of sums over columns.
-    k: Packed,
-    v: Packed,
+    k: PackedPanels,
+    v: PackedPanels,
     /// Columns of keys, of sums over keys.
-    k_columns: Packed,
+    k_columns: PackedPanels,
     /// Queries and gradients, of scores' columns and of sums over columns.
-    q: Packed,
-    g: Packed,
+    q: PackedPanels,
+    g: PackedPanels,
     /// Columns of both, of sums over queries.
-    q_columns: Packed,
-    g_columns: Packed,
+    q_columns: PackedPanels,
+    g_columns: PackedPanels,
     /// The logarithm of each query's sum, and its products of gradient and result.
     lse: usize,
     delta: usize,
@@ -71,15 +71,15 @@ struct Layout {
     scores: usize,
     grads: usize,
     ld: usize,
-    weights: Packed,
-    changes: Packed,
-    changes_of_columns: Packed,
+    weights: PackedPanels,
+    changes: PackedPanels,
+    changes_of_columns: PackedPanels,
     total: usize,
 }
 
 /// Where a head's sums go that its queries share.
 #[derive(Clone, Copy)]
-struct Shared {
+struct HeadSums {
     wanted: [bool; 3],
     dk: Sums,
     dv: Sums,
@@ -87,9 +87,9 @@ struct Shared {
     fresh: bool,
 }
 
-impl Layout {
-    fn new(of: &Gradients<'_, f32>) -> Layout {
-        let Sizes { l, e, d, .. } = *of.of.sizes;
+impl AmxBackwardLayout {
+    fn new(of: &AttentionGradients<'_, f32>) -> AmxBackwardLayout {
+        let AttentionSizes { l, e, d, .. } = *of.of.sizes;
         let seen = of.of.sizes.seen();
         let [l_up, s_up, e_up, d_up] = [l, seen, e, d].map(|n| up(n, SIDE));
         let (rows, keys) = (up(QUERIES.min(l), SIDE), up(KEYS.min(seen), SIDE));
@@ -97,7 +97,7 @@ impl Layout {
         let [to_q, to_k, to_v] = of.wanted([true; 2]).map(|to| to.is_some());
         let some = |wanted: bool, n: usize| if wanted { n } else { 0 };
         let mut to = Places::default();
-        Layout {
+        AmxBackwardLayout {
             k: to.packed(keys, e),
             v: to.packed(keys, d),
             k_columns: to.packed(some(to_q, e), keys),
@@ -123,10 +123,10 @@ impl Layout {
     }
 }
 
-impl drive::Backward for Backward<'_> {
+impl drive::BackwardPass for AmxBackward<'_> {
     const GRAIN: usize = GRAIN;
 
-    fn sizes(&self) -> &Sizes {
+    fn sizes(&self) -> &AttentionSizes {
         self.of.of.sizes
     }
 
@@ -136,7 +136,7 @@ impl drive::Backward for Backward<'_> {
 
     unsafe fn head(&self, x: &OfHead, at: *mut u8) {
         let (of, to, kv) = (&self.of.of, &self.to, x.head);
-        let Sizes { l, e, d, group, .. } = *of.sizes;
+        let AttentionSizes { l, e, d, group, .. } = *of.sizes;
         let seen = of.sizes.seen();
         let [dq, dk, dv] = self.of.wanted(x.of);
         let wanted = [dq.is_some(), dk.is_some(), dv.is_some()];
@@ -196,7 +196,7 @@ impl drive::Backward for Backward<'_> {
                 if let Some(kv) = x.next.filter(|_| last) {
                     prefetches = self.of.prefetches(kv);
                 }
-                let shared = Shared {
+                let shared = HeadSums {
                     wanted,
                     dk: to_dk,
                     dv: to_dv,
@@ -247,10 +247,10 @@ impl drive::Backward for Backward<'_> {
     }
 }
 
-impl Backward<'_> {
+impl AmxBackward<'_> {
     /// Whether operands with these greatest magnitudes have finite sums.
     fn is_safe(&self, magnitudes: [f32; 4]) -> bool {
-        let Sizes { l, s, e, d, .. } = *self.of.of.sizes;
+        let AttentionSizes { l, s, e, d, .. } = *self.of.of.sizes;
         let [k, v, q, g] = magnitudes.map(f64::from);
         let change = 2.0 * g * v * d as f64;
         let over = (l * self.of.of.sizes.group) as f64;
@@ -264,14 +264,14 @@ impl Backward<'_> {
     /// `at` must be memory of this layout with all that `head` puts there.
     unsafe fn block(
         &self,
-        shared: &Shared,
+        shared: &HeadSums,
         [i, j]: [usize; 2],
         at: *mut u8,
         blocks: &mut Blocks,
         prefetches: &mut [Prefetch],
     ) {
         let (to, sizes) = (&self.to, self.of.of.sizes);
-        let Sizes { l, e, d, reach, .. } = *sizes;
+        let AttentionSizes { l, e, d, reach, .. } = *sizes;
         // The choice leaves other windows to vector instructions.
         let causal = reach.is_some();
         let seen = sizes.seen();

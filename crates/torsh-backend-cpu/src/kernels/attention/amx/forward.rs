@@ -7,21 +7,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use torsh_core::{DType, KernelArgs, Result};
 
-use super::super::Sizes;
-use super::super::drive::{self, Operands};
+use super::super::AttentionSizes;
+use super::super::drive::{self, AttentionOperands};
 use super::super::operand::up;
 use super::super::scores::{self, LANES, Scores, cut, greatest, whole};
-use super::{Packed, Places, are_safe, exponential};
+use super::{PackedPanels, Places, are_safe, exponential};
 use crate::kernels::matmul::amx::pack::{first, put_line, put_parts_of_line, split};
-use crate::kernels::matmul::amx::{Ahead, Blocks, OF_STEP, SIDE, STEP, Sums, TILE};
+use crate::kernels::matmul::amx::{Blocks, OF_STEP, SIDE, STEP, Sums, TILE, TilePrefetch};
 use crate::kernels::panels::{MatrixRows, Prefetch, copy_rows, fetch_lines, take};
 use crate::machine::tuning::attention_amx_forward::{CHAIN, FETCHED, GRAIN, KEYS, QUERIES};
 use crate::memory::dense::DenseOut;
 
-pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
-    let (of, converted) = Operands::of_results(args, sizes, DType::F32)?;
-    let call = Forward {
-        to: Layout::new(sizes),
+pub(super) fn run(args: &KernelArgs<'_>, sizes: &AttentionSizes) -> Result<bool> {
+    let (of, converted) = AttentionOperands::of_results(args, sizes, DType::F32)?;
+    let call = AmxForward {
+        to: AmxForwardLayout::new(sizes),
         of,
         failed: AtomicBool::new(false),
     };
@@ -34,43 +34,43 @@ pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
 }
 
 /// The operands of a call.
-struct Forward<'a> {
-    of: Operands<'a, f32>,
-    to: Layout,
+struct AmxForward<'a> {
+    of: AttentionOperands<'a, f32>,
+    to: AmxForwardLayout,
     /// Whether some head was not for AMX.
     failed: AtomicBool,
 }
 
 /// Where things lie in a thread's memory.
-struct Layout {
-    keys: Packed,
-    values: Packed,
+struct AmxForwardLayout {
+    keys: PackedPanels,
+    values: PackedPanels,
     /// The greatest magnitudes of both.
     magnitudes: usize,
     /// The queries of a block, scaled, and these packed.
     scaled: usize,
-    queries: Packed,
+    queries: PackedPanels,
     scores: usize,
     /// Numbers from row to row of scores and of sums.
     ld: usize,
     columns: usize,
     /// Weights of a panel of queries and a stretch of keys, and of the next ones.
-    weights: Packed,
+    weights: PackedPanels,
     sums: usize,
     rows: usize,
     total: usize,
 }
 
-impl Layout {
-    fn new(sizes: &Sizes) -> Layout {
-        let Sizes { l, e, d, .. } = *sizes;
+impl AmxForwardLayout {
+    fn new(sizes: &AttentionSizes) -> AmxForwardLayout {
+        let AttentionSizes { l, e, d, .. } = *sizes;
         let seen = sizes.seen();
         let rows = up(QUERIES.min(l), SIDE);
         let keys = up(KEYS.min(seen), SIDE);
         // Rows of a power of two would be in few sets of the first-level cache.
         let (ld, columns) = (keys + LANES, up(d, SIDE));
         let mut places = Places::default();
-        Layout {
+        AmxForwardLayout {
             keys: places.packed(seen, e),
             values: places.packed(d, seen),
             magnitudes: places.floats(2),
@@ -87,12 +87,12 @@ impl Layout {
     }
 }
 
-impl drive::Forward for Forward<'_> {
+impl drive::ForwardPass for AmxForward<'_> {
     type T = f32;
     const QUERIES: usize = QUERIES;
     const GRAIN: usize = GRAIN;
 
-    fn operands(&self) -> &Operands<'_, f32> {
+    fn operands(&self) -> &AttentionOperands<'_, f32> {
         &self.of
     }
 
@@ -102,7 +102,7 @@ impl drive::Forward for Forward<'_> {
 
     unsafe fn pack(&self, kv: usize, at: *mut u8) {
         let (of, to) = (&self.of, &self.to);
-        let Sizes { e, d, .. } = *of.sizes;
+        let AttentionSizes { e, d, .. } = *of.sizes;
         let seen = of.sizes.seen();
         let magnitudes = at.wrapping_add(to.magnitudes).cast::<f32>();
         // SAFETY: the caller's promise.
@@ -132,15 +132,15 @@ impl drive::Forward for Forward<'_> {
     }
 }
 
-impl Forward<'_> {
+impl AmxForward<'_> {
     /// The results of a block of queries from `i` on.
     ///
     /// # Safety
-    /// As for [`drive::Forward::block`]; the processor has AVX-512 and AMX.
+    /// As for [`drive::ForwardPass::block`]; the processor has AVX-512 and AMX.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
     unsafe fn block_of(&self, head: usize, i: usize, at: *mut u8, prefetches: &mut [Prefetch]) {
         let (of, to) = (&self.of, &self.to);
-        let Sizes { l, e, reach, .. } = *of.sizes;
+        let AttentionSizes { l, e, reach, .. } = *of.sizes;
         // The choice leaves other windows to vector instructions.
         let causal = reach.is_some();
         let (rows, seen) = (QUERIES.min(l - i), of.sizes.seen());
@@ -193,10 +193,10 @@ impl Forward<'_> {
                         };
                         let left = to.queries.step(at, p, 0);
                         let ahead = match take(prefetches, FETCHED * (of_steps - 1)) {
-                            Some(ptr) => Ahead { ptr, step: 128 },
+                            Some(ptr) => TilePrefetch { ptr, step: 128 },
                             None => {
                                 fetch_lines(prefetches, lines);
-                                Ahead { ptr: left, step: 0 }
+                                TilePrefetch { ptr: left, step: 0 }
                             }
                         };
                         blocks.sum(sums, false, of_steps, left, right, Some(ahead));
@@ -279,7 +279,7 @@ impl Forward<'_> {
 /// # Safety
 /// The rows must be there, and `at` be memory with room for the packed ones; the processor has AVX-512.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-unsafe fn pack_scaled(q: &MatrixRows<f32>, to: &Packed, at: *mut u8) -> f32 {
+unsafe fn pack_scaled(q: &MatrixRows<f32>, to: &PackedPanels, at: *mut u8) -> f32 {
     let [rows, terms] = q.sizes;
     let factor = _mm512_set1_ps(q.factor);
     let mut greatest = _mm512_setzero_si512();

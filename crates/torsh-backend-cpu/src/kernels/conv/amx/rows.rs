@@ -8,18 +8,22 @@ use std::ops::Range;
 use crate::kernels::matmul::amx::pack::put_pair;
 
 /// A vector of a row of the image, or of every second column of it.
-pub(super) struct Columns {
+pub(super) struct MaskedColumns {
     from: *const f32,
     /// Those of 32 columns that the image has.
     mask: u32,
 }
 
-impl Columns {
+impl MaskedColumns {
     /// The columns from `more` past the given one on, of rows of `width`.
-    pub(super) fn new((row, column): (*const f32, isize), more: usize, width: usize) -> Columns {
+    pub(super) fn new(
+        (row, column): (*const f32, isize),
+        more: usize,
+        width: usize,
+    ) -> MaskedColumns {
         let column = column + more as isize;
         let below = |n: isize| (1u64 << n.clamp(0, 32)) - 1;
-        Columns {
+        MaskedColumns {
             from: row.wrapping_offset(column),
             mask: (below(width as isize - column) & !below(-column)) as u32,
         }
@@ -49,8 +53,8 @@ impl Columns {
 /// A vector of words in each row of a sheet.
 pub(super) struct InputRows {
     /// Both terms, in the first row that is in the image.
-    pub(super) x: Columns,
-    pub(super) y: Columns,
+    pub(super) x: MaskedColumns,
+    pub(super) y: MaskedColumns,
     /// Numbers from a row to the next.
     pub(super) step: usize,
     pub(super) count: usize,

@@ -148,7 +148,7 @@ where
                 assert!(out == *want, "{case:?} at {level:?}");
             };
             run(ConvKind::Forward, ptr(&mut x), &y);
-            if Bands::new(&g, ConvKind::Transposed, 1, size_of::<T>(), 1).is_some() {
+            if DirectTilesBands::new(&g, ConvKind::Transposed, 1, size_of::<T>(), 1).is_some() {
                 run(ConvKind::Transposed, ptr(&mut dy), &dx);
                 transposed += 1;
             }
@@ -183,6 +183,6 @@ fn windows_that_no_band_holds_are_left_to_others() {
     let g = geometry(&([1, 1, 1 << 40, 8], sizes));
     assert_eq!(g.output, [1, 2, 2]);
     for kind in [ConvKind::Forward, ConvKind::Transposed] {
-        assert!(Bands::new(&g, kind, 16, 4, 1).is_none());
+        assert!(DirectTilesBands::new(&g, kind, 16, 4, 1).is_none());
     }
 }

@@ -23,7 +23,7 @@ multiversion! {
     /// # Safety
     /// The pointers are valid for what the fields say.
     #[allow(dead_code, reason = "called by level")]
-    pub(super) unsafe fn transform_sums<L>(x: &Sums) -> bool {
+    pub(super) unsafe fn transform_sums<L>(x: &KernelGradients) -> bool {
         // SAFETY: the caller's promise; the processor has the level.
         unsafe { kernel_rows::<L, L::F32>(x) }
     }
@@ -141,7 +141,7 @@ unsafe fn spread_taps<L: Arch>(from: Lines<f32>, lines: usize, to: *mut f32) {
 }
 
 /// The gradients of one output channel's kernels.
-pub(super) struct Sums {
+pub(super) struct KernelGradients {
     /// The first product's sums for all input channels, and the step to the next product's.
     pub from: *const f32,
     pub product: usize,
@@ -152,7 +152,7 @@ pub(super) struct Sums {
 /// # Safety
 /// As [`transform_sums`].
 #[inline(always)]
-unsafe fn kernel_rows<L: Arch, V: Vector<T = f32>>(x: &Sums) -> bool {
+unsafe fn kernel_rows<L: Arch, V: Vector<T = f32>>(x: &KernelGradients) -> bool {
     // SAFETY: the caller's promise.
     unsafe {
         let zero = V::splat(0.0);

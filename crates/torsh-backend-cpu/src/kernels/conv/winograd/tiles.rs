@@ -69,7 +69,7 @@ multiversion! {
     /// # Safety
     /// The pointers are valid for what the fields say.
     #[allow(dead_code, reason = "called by level")]
-    pub(super) unsafe fn transform_gradients<L>(x: &Gradients<'_>) {
+    pub(super) unsafe fn transform_gradients<L>(x: &OutputGradients<'_>) {
         // SAFETY: the caller's promise; the processor has the level.
         unsafe { gradient_panel::<L, L::F32>(x) }
     }
@@ -152,7 +152,7 @@ unsafe fn lift<V: Vector<T = f32>>(x: &Inputs<'_>, s: &Segment) {
 
 /// Where the outputs of a tile go.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Target {
+pub(super) struct WinogradTarget {
     pub at: usize,
     /// How many of its rows and columns there are.
     pub rows: usize,
@@ -170,7 +170,7 @@ pub(super) struct Outputs<'a> {
     pub out: *mut f32,
     pub plane: usize,
     pub row: usize,
-    pub targets: &'a [Target],
+    pub targets: &'a [WinogradTarget],
 }
 
 /// # Safety
@@ -245,12 +245,12 @@ unsafe fn scatter<L: Arch, V: Vector<T = f32>>(
 }
 
 /// The transform of one channel of the outputs' gradients.
-pub(super) struct Gradients<'a> {
+pub(super) struct OutputGradients<'a> {
     /// The channel in the first image, and the step between rows.
     pub from: *const f32,
     pub row: usize,
     /// Where the tiles are, one for each of the panel's lanes.
-    pub tiles: &'a [Target],
+    pub tiles: &'a [WinogradTarget],
     /// The first product's, and the step to the next.
     pub to: *mut f32,
     pub product: usize,
@@ -259,7 +259,7 @@ pub(super) struct Gradients<'a> {
 /// # Safety
 /// As [`transform_gradients`].
 #[inline(always)]
-unsafe fn gradient_panel<L: Arch, V: Vector<T = f32>>(x: &Gradients<'_>) {
+unsafe fn gradient_panel<L: Arch, V: Vector<T = f32>>(x: &OutputGradients<'_>) {
     // SAFETY: the caller's promise.
     unsafe {
         let width = x.tiles.len();

@@ -2,8 +2,8 @@
 //! of `[out channels, tiles]` by `[tiles, channels]`.
 
 use super::super::epilogue::Epilogue;
-use super::kernels::{Sums, transform_sums};
-use super::tiles::{Gradients, transform_gradients};
+use super::kernels::{KernelGradients, transform_sums};
+use super::tiles::{OutputGradients, transform_gradients};
 use super::*;
 use crate::kernels::matmul::panel::{Lines, Square};
 
@@ -136,7 +136,7 @@ impl Weight<'_> {
         let width = self.job.width();
         let channels = self.group(group);
         let square = width * width;
-        let to = Panels {
+        let to = InputPanels {
             first: panel,
             at: Ptr::new(memory.wrapping_sub(channels.start * width)),
             product: square,
@@ -169,13 +169,13 @@ impl Weight<'_> {
     unsafe fn gradients(&self, row_tiles: &Range<usize>, some: &Range<usize>, memory: *mut f32) {
         let (g, width) = (self.job.grid.g, self.job.width());
         let lines = memory.wrapping_add(PRODUCTS * self.of_gradients(self.chunk));
-        let mut targets = [Target::default(); WIDEST];
+        let mut targets = [WinogradTarget::default(); WIDEST];
         for (index, panel) in some.clone().enumerate() {
             self.job.targets(panel, &mut targets);
             for (nth, tile) in row_tiles.clone().enumerate() {
                 let channels = self.outputs(&(tile..tile + 1));
                 for (row, channel) in channels.clone().enumerate() {
-                    let x = Gradients {
+                    let x = OutputGradients {
                         from: self.job.out.at((channel * g.out_pixels()) as isize),
                         row: g.output[2],
                         tiles: &targets[..width],
@@ -270,7 +270,7 @@ impl Weight<'_> {
         let (g, inputs) = (self.job.grid.g, self.group(group));
         let mut finite = true;
         for (row, channel) in self.outputs(row_tiles).enumerate() {
-            let x = Sums {
+            let x = KernelGradients {
                 from: sums.at.wrapping_add(row * sums.row).cast_const(),
                 product: sums.product,
                 channels: inputs.len(),

@@ -1,7 +1,7 @@
 //! Blocks of sums one after the other, for kernels that pack operands of their own.
 
 use super::SplitParts;
-use super::tiles::{self, Ahead, Sums};
+use super::tiles::{self, Sums, TilePrefetch};
 
 /// Bytes of a step of [`SIDE`](super::SIDE) lines in three parts.
 pub(crate) const OF_STEP: usize = 6 * super::TILE;
@@ -36,7 +36,7 @@ impl Blocks {
         steps: usize,
         a: *const u8,
         b: *const u8,
-        ahead: Option<Ahead>,
+        ahead: Option<TilePrefetch>,
     ) {
         debug_assert!(steps > 0);
         let from = add.then_some(to);
@@ -56,7 +56,7 @@ impl Blocks {
                     None => Sums::clear(),
                 },
             }
-            let ahead = ahead.unwrap_or(Ahead { ptr: b, step: 128 });
+            let ahead = ahead.unwrap_or(TilePrefetch { ptr: b, step: 128 });
             tiles::steps(SplitParts::Three, left, a, b, ahead);
         }
         self.before = Some(to);

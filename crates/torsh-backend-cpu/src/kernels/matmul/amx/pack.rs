@@ -10,7 +10,7 @@ use crate::machine::tuning::matmul_amx::{LINE_AHEAD, TERM_AHEAD};
 
 /// Rows of the left operand or columns of the right one.
 #[derive(Clone, Copy)]
-pub(crate) struct Lines {
+pub(crate) struct AmxLines {
     pub ptr: *const u8,
     /// Bytes from one line to the next, and from one term to the next.
     pub across: isize,
@@ -25,7 +25,7 @@ pub(crate) fn first(n: usize) -> u16 {
     ((1u32 << n.min(16)) - 1) as u16
 }
 
-impl Lines {
+impl AmxLines {
     /// Packs the lines into tiles, with zeros where there are fewer: panels of [`SIDE`] lines, in
     /// them for each step, for each part, two tiles of 16 lines. A tile of the left operand has a
     /// line in each row; one of the right operand (`PAIRS`) a pair of terms of all its lines.
@@ -47,7 +47,7 @@ impl Lines {
         };
         let mut tile = |half: usize, s: usize| {
             let to = to.wrapping_add((half / 2 * steps + s) * step + half % 2 * TILE);
-            let lines = Lines {
+            let lines = AmxLines {
                 ptr: at(half, s),
                 count: self.count.saturating_sub(16 * half).min(16),
                 terms: STEP.min(self.terms - s * STEP),
@@ -98,7 +98,7 @@ impl Lines {
     /// The lines must be valid, and `to` have room for a tile.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
     unsafe fn tile<const PAIRS: bool>(&self, to: *mut u8) {
-        let Lines {
+        let AmxLines {
             ptr: from,
             across,
             along,
@@ -135,7 +135,7 @@ impl Lines {
                     dense[l * STEP + t] = unsafe { at.cast::<u16>().read() };
                 }
             }
-            let dense = Lines {
+            let dense = AmxLines {
                 ptr: dense.as_ptr().cast(),
                 across: 2 * STEP as isize,
                 along: 2,
@@ -162,11 +162,11 @@ impl Lines {
     /// magnitudes.
     ///
     /// # Safety
-    /// As [`Lines::tile`], for three tiles, every other one from `to`.
+    /// As [`AmxLines::tile`], for three tiles, every other one from `to`.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
     unsafe fn tiles<const PAIRS: bool>(&self, to: *mut u8) -> __m512i {
-        let Lines {
+        let AmxLines {
             ptr,
             across,
             along,
@@ -234,7 +234,7 @@ impl Lines {
         }
     }
 
-    /// [`Lines::tiles`] where neither lines nor terms are adjacent. A function of its own, or all
+    /// [`AmxLines::tiles`] where neither lines nor terms are adjacent. A function of its own, or all
     /// tiles would begin with what this one copies of the lines.
     ///
     /// # Safety
@@ -250,7 +250,7 @@ impl Lines {
                 dense[l * STEP + t] = unsafe { self.ptr.wrapping_offset(at).cast::<f32>().read() };
             }
         }
-        let dense = Lines {
+        let dense = AmxLines {
             ptr: dense.as_ptr().cast(),
             across: 4 * STEP as isize,
             along: 4,

@@ -65,8 +65,8 @@ pub(crate) struct Sums {
 impl Sums {
     /// Its rows, for [`steps`].
     #[inline]
-    pub fn ahead(self) -> Ahead {
-        Ahead {
+    pub fn ahead(self) -> TilePrefetch {
+        TilePrefetch {
             ptr: self.ptr.cast_const().cast(),
             step: self.step,
         }
@@ -141,7 +141,7 @@ impl Sums {
 
 /// What the cache is to fetch meanwhile: pieces, `step` bytes apart.
 #[derive(Clone, Copy)]
-pub(crate) struct Ahead {
+pub(crate) struct TilePrefetch {
     pub ptr: *const u8,
     pub step: usize,
 }
@@ -307,7 +307,13 @@ pub(crate) fn fetched(parts: SplitParts) -> usize {
 /// # Safety
 /// `a` and `b` must hold `n` packed steps, and the tiles be configured.
 #[inline]
-pub(crate) unsafe fn steps(parts: SplitParts, n: usize, a: *const u8, b: *const u8, ahead: Ahead) {
+pub(crate) unsafe fn steps(
+    parts: SplitParts,
+    n: usize,
+    a: *const u8,
+    b: *const u8,
+    ahead: TilePrefetch,
+) {
     if n == 0 {
         return;
     }
@@ -344,8 +350,8 @@ pub(crate) unsafe fn steps_near(
     n: usize,
     a: *const u8,
     b: *const u8,
-    near: Option<Ahead>,
-    ahead: Ahead,
+    near: Option<TilePrefetch>,
+    ahead: TilePrefetch,
 ) {
     let (pieces, _) = pieces(parts);
     // SAFETY: the caller's promise.

@@ -2,17 +2,17 @@
 
 use torsh_core::machine::Machine;
 
-use super::super::choose::Steps;
+use super::super::choose::MatrixSteps;
 use crate::machine::tuning::matmul as tuning;
 use crate::machine::tuning::product_blocks::BlockSizes;
 
 /// What a plan depends on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sizes {
+pub(super) struct PackedSizes {
     pub m: usize,
     pub n: usize,
     pub k: usize,
-    pub a: Steps,
+    pub a: MatrixSteps,
     /// Bytes of an element.
     pub element: usize,
     /// The numbers that an element is made of: [`Packable::NUMBERS`](super::Packable::NUMBERS).
@@ -65,7 +65,7 @@ pub(super) struct PackedPlan {
 }
 
 impl PackedPlan {
-    pub fn new(s: &Sizes, machine: &Machine, threads: usize) -> PackedPlan {
+    pub fn new(s: &PackedSizes, machine: &Machine, threads: usize) -> PackedPlan {
         let partition = s.partition(threads);
         let stationary = s.stationary(threads, partition);
         let panels = s.n.div_ceil(s.tile_columns);
@@ -99,7 +99,7 @@ impl PackedPlan {
     }
 }
 
-impl Sizes {
+impl PackedSizes {
     /// Whether there are enough columns for each thread to have some of its own.
     fn many_columns(&self, threads: usize) -> bool {
         self.n >= threads * 2 * self.tile_columns
@@ -167,11 +167,11 @@ mod tests {
     fn plan(machine: &str, [m, n, k]: [usize; 3], threads: usize) -> PackedPlan {
         let machine = Machine::described(machine).unwrap();
         let tiles = <f32 as Tiled>::tiles(machine.level);
-        let steps = Steps {
+        let steps = MatrixSteps {
             row: k as isize,
             col: 1,
         };
-        let sizes = Sizes {
+        let sizes = PackedSizes {
             m,
             n,
             k,

@@ -76,7 +76,7 @@ fn steps_are_those_of_the_row() {
             numbers,
             flags: [false; FLAGS],
         };
-        let numbers = Numbers {
+        let numbers = StepNumbers {
             part: &part,
             derived: (entry(Kernel::AdamStep).unwrap().derive)(part.numbers, part.step),
         };
@@ -96,7 +96,7 @@ fn steps_are_those_of_the_row() {
         let run = |first: bool| {
             let mut all = make();
             let [p, m, v] = &mut all;
-            let mut o = Operands::new(p.as_mut_ptr().cast(), grad.as_ptr().cast());
+            let mut o = StepOperands::new(p.as_mut_ptr().cast(), grad.as_ptr().cast());
             o.state[0] = m.as_mut_ptr().cast();
             o.state[1] = v.as_mut_ptr().cast();
             // SAFETY: all operands have so many elements.

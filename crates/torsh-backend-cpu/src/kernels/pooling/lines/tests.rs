@@ -67,7 +67,7 @@ fn check<T: Small + std::fmt::Debug>(value: impl Fn(usize, bool) -> T) {
                     let want = plain(&g, divisor, &x);
                     for streamed in [false, true] {
                         let mut got = vec![T::zero(); want.len() + 1];
-                        let columns = Columns::of(&g.axes[2]).expect("small windows");
+                        let columns = LineWindows::of(&g.axes[2]).expect("small windows");
                         let (src, dst) = (Ptr::new(x.as_mut_ptr()), Ptr::new(got.as_mut_ptr()));
                         let how = (level, streamed);
                         run(how, &g, columns, divisor, src, dst).expect("results");
@@ -105,13 +105,13 @@ fn only_small_windows_at_even_distances_are_lines() {
             end,
             padded: end - start,
         };
-        Columns::of(&PoolAxis {
+        LineWindows::of(&PoolAxis {
             input,
             windows: windows.iter().map(window).collect(),
             dilation: 1,
         })
     };
-    let columns = |start, span, step| Some(Columns { start, span, step });
+    let columns = |start, span, step| Some(LineWindows { start, span, step });
     assert_eq!(of(&[(0, 2), (2, 4)], 4), columns(0, 2, 2));
     assert_eq!(of(&[(0, 2), (1, 4), (3, 5)], 5), columns(-1, 3, 2));
     assert_eq!(of(&[(0, 2), (1, 3)], 3), columns(0, 2, 1));
@@ -123,5 +123,5 @@ fn only_small_windows_at_even_distances_are_lines() {
     // Dilated.
     let mut dilated = axis(8, [3, 2, 1]);
     dilated.dilation = 2;
-    assert_eq!(Columns::of(&dilated), None);
+    assert_eq!(LineWindows::of(&dilated), None);
 }

@@ -13,7 +13,7 @@ const BYTES: usize = 64;
 /// Tiles.
 const TILES: usize = 8;
 
-type Tile = [[u8; BYTES]; ROWS];
+type TileRegister = [[u8; BYTES]; ROWS];
 
 /// A tile's configuration: its rows, and bytes of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -26,7 +26,7 @@ struct Size {
 pub(super) struct Unit {
     /// `None` in the initial state, in which tiles cannot be used.
     sizes: Option<[Size; TILES]>,
-    tiles: [Tile; TILES],
+    tiles: [TileRegister; TILES],
 }
 
 thread_local! {

@@ -9,21 +9,21 @@ use crate::vmath::special::polynomials::*;
 
 /// Numbers of the recurrences, some vectors at a time.
 #[derive(Clone, Copy)]
-struct Wide<V>([V; VECTORS]);
+struct VectorGroup<V>([V; VECTORS]);
 
-impl<V: FloatVector<T = f64>> Wide<V> {
+impl<V: FloatVector<T = f64>> VectorGroup<V> {
     #[inline(always)]
     fn pairs(self, b: Self, f: impl Fn(V, V) -> V) -> Self {
-        Wide(std::array::from_fn(|i| f(self.0[i], b.0[i])))
+        VectorGroup(std::array::from_fn(|i| f(self.0[i], b.0[i])))
     }
 }
 
 // SAFETY of all methods: these numbers are only made in `group`, which is compiled for the vector's instruction set.
-impl<V: FloatVector<T = f64>> PolynomialNumber for Wide<V> {
+impl<V: FloatVector<T = f64>> PolynomialNumber for VectorGroup<V> {
     #[inline(always)]
     fn new(x: f64) -> Self {
         // SAFETY: see above.
-        Wide([unsafe { V::splat(x) }; VECTORS])
+        VectorGroup([unsafe { V::splat(x) }; VECTORS])
     }
     #[inline(always)]
     fn is_nan(self) -> bool {
@@ -81,8 +81,8 @@ macro_rules! families {
                 for part in wide.chunks_exact_mut(VECTORS * A::F64::N) {
                     let at = |i: usize| part.as_ptr().wrapping_add(i * A::F64::N);
                     // SAFETY: a part is so many vectors.
-                    let x = Wide(std::array::from_fn(|i| unsafe { A::F64::load(at(i)) }));
-                    let value = $recurrence::<A, Wide<A::F64> $(, $kind)?>(x, n0);
+                    let x = VectorGroup(std::array::from_fn(|i| unsafe { A::F64::load(at(i)) }));
+                    let value = $recurrence::<A, VectorGroup<A::F64> $(, $kind)?>(x, n0);
                     for (v, to) in value.0.into_iter().zip(part.chunks_exact_mut(A::F64::N)) {
                         // SAFETY: `to` is a vector.
                         unsafe { v.store(to.as_mut_ptr()) };
