@@ -21,14 +21,14 @@ const LEAST: [(&str, f64); 12] = [
     ("torsh-functional", 60.0),
     ("torsh-nn", 60.0),
     ("torsh-optim", 60.0),
-    ("torsh-core", 0.0),
-    ("torsh-data", 0.0),
-    ("torsh-linalg", 0.0),
-    ("torsh-vision", 0.0),
-    ("torsh-text", 0.0),
-    ("torsh-train", 0.0),
-    ("torsh-hub", 0.0),
-    ("torsh-distributed", 0.0),
+    ("torsh-core", 40.0),
+    ("torsh-data", 40.0),
+    ("torsh-linalg", 40.0),
+    ("torsh-vision", 40.0),
+    ("torsh-text", 40.0),
+    ("torsh-train", 40.0),
+    ("torsh-hub", 40.0),
+    ("torsh-distributed", 40.0),
 ];
 
 /// The public items of the crates, which are read once.
