@@ -90,10 +90,7 @@ unsafe impl Backend for CpuBackend {
 
     fn properties(&self) -> DeviceProperties {
         let name = proc_line("/proc/cpuinfo", "model name")
-            .unwrap_or_else(|| std::env::consts::ARCH.to_string());
-        let kib = proc_line("/proc/meminfo", "MemTotal")
-            .and_then(|s| s.split_whitespace().next()?.parse::<u64>().ok())
-            .unwrap_or(0);
+            .unwrap_or_else(|| torsh_core::machine::machine().name.clone());
         let mut capabilities: Vec<String> = ["float64", "float16", "bfloat16", "complex"]
             .map(String::from)
             .into();
@@ -105,7 +102,7 @@ unsafe impl Backend for CpuBackend {
         DeviceProperties {
             device: Device::Cpu,
             name,
-            total_memory: kib * 1024,
+            total_memory: torsh_core::os::physical_memory().unwrap_or(0),
             compute_units: std::thread::available_parallelism().map_or(1, |n| n.get()),
             capabilities,
         }

@@ -327,6 +327,7 @@ impl Machine {
     /// Takes the properties of a file: a line `property = value` each, as [`Display`](fmt::Display)
     /// writes them; what follows a `#` is a comment.
     fn read(&mut self, text: &str) -> Result<(), String> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (nth, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
             if line.is_empty() {

@@ -17,7 +17,7 @@ impl Storage {
     /// The mapping is private: what is written in place is seen by this process alone and never
     /// reaches the file. The file must not be changed or cut while the storages live (on most
     /// systems reading a page that is gone ends the process); one that is replaced under its name
-    /// stays as it was. An error where a range leaves the file, or two of them overlap, or the
+    /// stays as it was. Windows lets it be renamed, but not replaced or removed. An error where a range leaves the file, or two of them overlap, or the
     /// system cannot map the file.
     ///
     /// ```
@@ -29,6 +29,7 @@ impl Storage {
     /// let mut bytes = [0; 4];
     /// storages[1].read(0, &mut bytes)?;
     /// assert_eq!(&bytes, b"5678");
+    /// # drop(storages);
     /// # std::fs::remove_file(&path)?;
     /// # Ok::<(), torsh_core::TorshError>(())
     /// ```
@@ -169,19 +170,27 @@ impl Storage {
 mod tests {
     use super::*;
 
-    fn file(name: &str, bytes: &[u8]) -> File {
+    /// A file that is removed at the end: Windows maps none that was removed, and removes none that is mapped.
+    struct Kept(File, std::path::PathBuf);
+
+    impl Drop for Kept {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.1);
+        }
+    }
+
+    fn file(name: &str, bytes: &[u8]) -> Kept {
         let path = std::env::temp_dir().join(format!("torsh-core-{name}-{}", std::process::id()));
         std::fs::write(&path, bytes).unwrap();
-        let file = File::open(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
-        file
+        Kept(File::open(&path).unwrap(), path)
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri maps no files")]
     fn ranges_stay_within_the_file_and_apart() {
-        let f = file("ranges", b"0123456789");
-        let storages = Storage::map_file(&f, &[4..10, 0..0, 1..4]).unwrap();
+        let kept = file("ranges", b"0123456789");
+        let f = &kept.0;
+        let storages = Storage::map_file(f, &[4..10, 0..0, 1..4]).unwrap();
         let mut bytes = [0; 3];
         storages[2].read(0, &mut bytes).unwrap();
         assert_eq!(&bytes, b"123");
@@ -189,11 +198,11 @@ mod tests {
         assert!(storages[2].read(1, &mut bytes).is_err());
         assert!(storages[2].read(usize::MAX, &mut bytes).is_err());
         for bad in [vec![4..11], vec![0..5, 4..6], vec![0..u64::MAX]] {
-            assert!(Storage::map_file(&f, &bad).is_err(), "{bad:?}");
+            assert!(Storage::map_file(f, &bad).is_err(), "{bad:?}");
         }
         let backwards = [5..4];
-        assert!(Storage::map_file(&f, &backwards).is_err());
-        assert!(Storage::map_file(&file("empty", b""), &[0..1]).is_err());
+        assert!(Storage::map_file(f, &backwards).is_err());
+        assert!(Storage::map_file(&file("empty", b"").0, &[0..1]).is_err());
     }
 
     #[test]

@@ -1,9 +1,13 @@
 //! Reserved addresses, whose pages go back to the system and come again.
 
+use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-use memmap2::MmapMut;
+#[cfg(windows)]
+use crate::os::windows::Addresses;
+#[cfg(not(windows))]
+use memmap2::MmapMut as Addresses;
 
 use crate::{Device, Result, TorshError, alloc};
 
@@ -13,9 +17,12 @@ const LARGE_PAGE: usize = 2 << 20;
 /// The owner of reserved addresses.
 #[doc(hidden)]
 pub struct Reserved {
-    map: MmapMut,
+    /// Where nothing reads it, it is there to be dropped.
+    #[cfg_attr(not(any(target_os = "linux", windows)), allow(dead_code))]
+    map: Addresses,
     ptr: NonNull<u8>,
     /// Where the memory begins in the mapping.
+    #[cfg_attr(not(any(target_os = "linux", windows)), allow(dead_code))]
     start: usize,
     bytes: usize,
     /// Whether the pages are counted as in use.
@@ -29,19 +36,8 @@ impl Reserved {
         let aligned = bytes >= LARGE_PAGE;
         let room = bytes.checked_add(if aligned { LARGE_PAGE } else { 0 });
         let room = room.ok_or_else(refused)?.max(1);
-        let mut map = MmapMut::map_anon(room).map_err(|_| refused())?;
-        let mut start = 0;
-        if aligned {
-            start = map.as_mut_ptr().align_offset(LARGE_PAGE);
-            // A wish: the pages of the end, which do not fill a large one, stay small.
-            #[cfg(target_os = "linux")]
-            let _ = map.advise_range(
-                memmap2::Advice::HugePage,
-                start,
-                bytes / LARGE_PAGE * LARGE_PAGE,
-            );
-        }
-        let ptr = NonNull::new(map.as_mut_ptr().wrapping_add(start)).ok_or_else(refused)?;
+        let (map, first, start) = addresses(room, aligned, bytes).map_err(|_| refused())?;
+        let ptr = NonNull::new(first.wrapping_add(start)).ok_or_else(refused)?;
         let reserved = Reserved {
             map,
             ptr,
@@ -49,6 +45,7 @@ impl Reserved {
             bytes,
             counted: false.into(),
         };
+        reserved.bring_pages().map_err(|_| refused())?;
         reserved.count(true);
         Ok(reserved)
     }
@@ -67,24 +64,61 @@ impl Reserved {
         }
     }
 
-    /// Gives the pages back; they read as zeros when they come again.
+    /// Gives the pages back; they read as zeros when they come again, which they do when they are used, or on Windows when
+    /// [`Reserved::bring_pages`] is called.
     pub(crate) fn drop_pages(&self) -> Result<()> {
-        #[cfg(unix)]
-        {
-            // SAFETY: the mapping is anonymous and private, so its pages read as zeros from now on, which are
-            // elements of every dtype; the caller holds the storage's exclusive lock.
-            unsafe {
-                let all = memmap2::UncheckedAdvice::DontNeed;
-                self.map
-                    .unchecked_advise_range(all, self.start, self.bytes.max(1))
-            }?;
-        }
-        #[cfg(not(unix))]
-        {
-            // Other systems keep the pages.
-            let _ = (&self.map, self.start);
-        }
+        // SAFETY: the mapping is anonymous and private, so its pages read as zeros when they come again, which are
+        // elements of every dtype; the caller holds the storage's exclusive lock.
+        unsafe { self.drop_range() }?;
         self.count(false);
+        Ok(())
+    }
+
+    /// Gives the pages back to the system.
+    ///
+    /// # Safety
+    /// Nobody else uses the memory. What it held is lost.
+    unsafe fn drop_range(&self) -> io::Result<()> {
+        let bytes = self.bytes.max(1);
+        #[cfg(target_os = "linux")]
+        {
+            let all = memmap2::UncheckedAdvice::DontNeed;
+            // SAFETY: the caller's promise.
+            unsafe { self.map.unchecked_advise_range(all, self.start, bytes) }
+        }
+        #[cfg(windows)]
+        {
+            // SAFETY: within the addresses, and the caller's promise.
+            unsafe { self.map.decommit(self.start, bytes) }
+        }
+        #[cfg(all(unix, not(target_os = "linux")))]
+        {
+            let at = self.ptr.as_ptr().cast();
+            let how = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_FIXED;
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            // Elsewhere the advice keeps what the pages hold; new pages in their place do not.
+            // SAFETY: the range begins at a page of the mapping and is within it; of the last page nothing else is used. The
+            // mapping goes on to own the addresses. Nobody uses the memory, by the caller's promise.
+            let new = unsafe { libc::mmap(at, bytes, access, how, -1, 0) };
+            match new == libc::MAP_FAILED {
+                true => Err(io::Error::last_os_error()),
+                false => Ok(()),
+            }
+        }
+        #[cfg(not(any(unix, windows)))]
+        {
+            let _ = bytes;
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    /// Brings pages of zeros for those that are away, on systems that do not bring them by themselves.
+    pub(crate) fn bring_pages(&self) -> io::Result<()> {
+        #[cfg(windows)]
+        {
+            // SAFETY: within the mapping.
+            unsafe { self.map.commit(self.start, self.bytes.max(1)) }?;
+        }
         Ok(())
     }
 }
@@ -93,4 +127,37 @@ impl Drop for Reserved {
     fn drop(&mut self) {
         self.count(false);
     }
+}
+
+/// Addresses for `room` bytes, the first of them, and where `bytes` of them begin: where a large page can, if that is asked
+/// for.
+#[cfg(not(windows))]
+fn addresses(room: usize, aligned: bool, bytes: usize) -> io::Result<(Addresses, *mut u8, usize)> {
+    let mut map = Addresses::map_anon(room)?;
+    let first = map.as_mut_ptr();
+    let start = match aligned {
+        true => first.align_offset(LARGE_PAGE),
+        false => 0,
+    };
+    // A wish: the pages of the end, which do not fill a large one, stay small.
+    #[cfg(target_os = "linux")]
+    if aligned {
+        let advice = memmap2::Advice::HugePage;
+        let _ = map.advise_range(advice, start, bytes / LARGE_PAGE * LARGE_PAGE);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = bytes;
+    Ok((map, first, start))
+}
+
+/// Windows gives large pages only to processes with a privilege, so nothing is aligned for them.
+#[cfg(windows)]
+fn addresses(
+    room: usize,
+    _aligned: bool,
+    _bytes: usize,
+) -> io::Result<(Addresses, *mut u8, usize)> {
+    let map = Addresses::reserve(room)?;
+    let first = map.ptr();
+    Ok((map, first, 0))
 }

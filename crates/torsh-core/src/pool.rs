@@ -51,7 +51,8 @@ impl std::error::Error for ThreadCountError {}
 /// Returns the number of threads, the caller included, that one parallel call uses at most.
 ///
 /// It starts as the environment variable `TORSH_NUM_THREADS` where that is a positive integer,
-/// else as [`std::thread::available_parallelism`].
+/// else as [`std::thread::available_parallelism`], of Apple's processors without the slow cores
+/// ([`os::cores`](crate::os::cores)).
 ///
 /// ```
 /// use torsh_core::pool::{num_threads, set_num_threads};
@@ -73,7 +74,7 @@ fn first_num_threads() -> usize {
         .ok()
         .and_then(|value| value.trim().parse().ok())
         .filter(|&n: &usize| n > 0);
-    let n = asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
+    let n = asked.unwrap_or_else(crate::os::cores);
     // A `set_num_threads` that came in between wins.
     match THREADS.compare_exchange(0, n, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => n,

@@ -130,6 +130,8 @@ impl Storage {
                 if away {
                     let refused = |_| TorshError::out_of_memory(Device::Cpu, owner.bytes());
                     alloc::check(owner.bytes(), 1).map_err(refused)?;
+                    let refused = |_| TorshError::out_of_memory(Device::Cpu, owner.bytes());
+                    owner.bring_pages().map_err(refused)?;
                     owner.count(true);
                 }
                 // SAFETY: host memory of at least as many bytes, which the exclusive lock makes this call's alone.

@@ -157,6 +157,7 @@ impl State {
 /// The choices of a tuning file.
 fn read_tuning(text: &str, operations: &[Operation]) -> Result<HashMap<String, String>, String> {
     let mut all = HashMap::new();
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (nth, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
         if line.is_empty() {

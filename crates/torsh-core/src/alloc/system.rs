@@ -35,9 +35,10 @@ pub(super) fn round_up_little(bytes: usize) -> Option<usize> {
     bytes.checked_next_multiple_of(unit).filter(fits)
 }
 
-/// A capacity alone determines its layout, so that a block need not carry one.
+/// A capacity alone determines its layout, so that a block need not carry one. Only Linux is asked for huge pages, which
+/// must begin where one can; Windows would take 2 MiB more for each block.
 fn layout(capacity: usize) -> Option<Layout> {
-    let align = if capacity >= HUGE_PAGE {
+    let align = if cfg!(target_os = "linux") && capacity >= HUGE_PAGE {
         HUGE_PAGE
     } else {
         ALIGN
@@ -115,22 +116,15 @@ fn ask_for_huge_pages(ptr: NonNull<u8>, capacity: usize) {
 fn ask_for_huge_pages(_: NonNull<u8>, _: usize) {}
 
 /// The memory this process may use in bytes, where the system tells.
-#[cfg(target_os = "linux")]
 pub(super) fn physical_memory() -> Option<usize> {
-    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = meminfo.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
-    let kib: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    let machine = kib.checked_mul(KIB)?;
-    // A container's limit; absent, or "max", where there is none.
-    let container = std::fs::read_to_string("/sys/fs/cgroup/memory.max")
-        .ok()
-        .and_then(|limit| limit.trim().parse().ok());
+    let machine = usize::try_from(crate::os::physical_memory()?).ok()?;
+    // The limit of a container of Linux; absent, or "max", where there is none.
+    let container = match cfg!(target_os = "linux") {
+        true => std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok(),
+        false => None,
+    };
+    let container = container.and_then(|limit| limit.trim().parse().ok());
     Some(container.map_or(machine, |limit: usize| limit.min(machine)))
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn physical_memory() -> Option<usize> {
-    None
 }
 
 /// The most bytes that one request can hope for: the machine's memory, or what can be addressed.

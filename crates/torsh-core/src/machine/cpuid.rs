@@ -4,7 +4,7 @@ use super::{Level, Machine};
 
 /// The processor at hand.
 pub(super) fn detect() -> Machine {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = crate::os::cores();
     let caches = caches();
     let (level, bf16_dot) = instructions();
     let (family, amd, intel) = maker();
@@ -84,8 +84,32 @@ fn caches() -> Caches {
     all
 }
 
+/// The caches of the fast cores of Apple's processors. A group of cores shares its second level: a core's part of that
+/// counts as its own, and all of it as the shared cache, as there is no third level that only the cores use.
+#[cfg(any(all(target_os = "macos", not(target_arch = "x86_64")), test))]
+fn of_group(l1: usize, shared: usize, sharing: usize) -> Caches {
+    let mut all = Caches::default();
+    let sharing = sharing.max(1);
+    all.put(1, l1, 1);
+    all.put(2, shared / sharing, 1);
+    all.put(3, shared, sharing);
+    all
+}
+
+/// The caches, as macOS says.
+#[cfg(all(target_os = "macos", not(target_arch = "x86_64")))]
+fn caches() -> Caches {
+    use crate::os::macos::number;
+    let of = |name| number(name).map_or(0, |n| n as usize);
+    of_group(
+        of(c"hw.perflevel0.l1dcachesize"),
+        of(c"hw.perflevel0.l2cachesize"),
+        of(c"hw.perflevel0.cpusperl2"),
+    )
+}
+
 /// The caches, from Linux where it says.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_os = "macos")))]
 fn caches() -> Caches {
     let mut all = Caches::default();
     for nth in 0..8 {
@@ -177,6 +201,10 @@ fn name() -> String {
             return text.trim_end_matches('\0').trim().to_string();
         }
     }
+    #[cfg(target_os = "macos")]
+    if let Some(name) = crate::os::macos::text(c"machdep.cpu.brand_string") {
+        return name;
+    }
     std::env::consts::ARCH.to_string()
 }
 
@@ -211,4 +239,20 @@ fn tiles() -> bool {
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
 fn tiles() -> bool {
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shared_second_level_is_divided() {
+        // Of an M1.
+        let caches = of_group(128 << 10, 12 << 20, 4);
+        assert_eq!((caches.l1, caches.l2), (128 << 10, 3 << 20));
+        assert_eq!((caches.l3, caches.l3_sharing), (12 << 20, 4));
+        // A system that does not say.
+        let none = of_group(0, 0, 0);
+        assert_eq!((none.l2, none.l3, none.l3_sharing), (0, 0, 1));
+    }
 }
