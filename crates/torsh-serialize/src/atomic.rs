@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use torsh_tensor::Result;
 
+use crate::files;
 use crate::source::io_error;
 
 /// Lets `write` write a file beside `path`, and gives it that name when it is on the disk; an
@@ -33,23 +34,16 @@ pub(crate) fn write_whole(path: &Path, write: impl FnOnce(&Path) -> Result<()>) 
         // Writable, as some systems ask of a file that is to be synced.
         let file = File::options().write(true).open(&beside).map_err(io)?;
         file.sync_all().map_err(io)?;
-        std::fs::rename(&beside, path).map_err(io)?;
-        sync_folder(path).map_err(io)
+        // Closed first: Windows renames no file that is open in some ways.
+        drop(file);
+        files::replace(&beside, path).map_err(io)?;
+        files::sync_folder(files::parent(path)).map_err(io)
     });
     if written.is_err() {
         // The first error is the one to report.
         let _ = std::fs::remove_file(&beside);
     }
     written
-}
-
-/// Puts the new name itself on the disk, where the system lets a folder be synced.
-fn sync_folder(path: &Path) -> std::io::Result<()> {
-    if cfg!(not(unix)) {
-        return Ok(());
-    }
-    let folder = path.parent().filter(|f| !f.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// [`write_whole`] of what `write` gives to a buffered writer.

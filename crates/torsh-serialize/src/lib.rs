@@ -4,7 +4,8 @@
 //! names. Each format has its own module with the functions specific to it.
 //!
 //! Tensors use the mapped file as their memory if their position in it is aligned. So loading reads
-//! only headers. The mapping is private: writing in place changes memory of this process alone.
+//! only headers. The mapping is private: writing in place changes memory of this process alone. On Windows
+//! files are read, unless [`LoadOptions::mmap`] asks for a mapping.
 //!
 //! No file is trusted. Contents that do not fit the format are an error. The reader takes no more memory
 //! than the file's size justifies, and never executes code from a checkpoint.
@@ -12,6 +13,7 @@
 
 mod archive;
 mod atomic;
+pub mod files;
 mod foreign;
 mod layout;
 pub mod npy;
@@ -37,7 +39,8 @@ pub use value::{BigInt, Dict, Value};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LoadOptions {
-    /// Whether tensors may lie in the mapped file; else they are read into memory of their own.
+    /// Whether tensors may lie in the mapped file; else they are read into memory of their own. See
+    /// [`LoadOptions::mmap`] for the default.
     pub mmap: bool,
     /// Whether the checksums that zip archives (`.pt`, `.npz`) have of their tensors are computed.
     pub verify: bool,
@@ -50,7 +53,7 @@ pub struct LoadOptions {
 impl Default for LoadOptions {
     fn default() -> Self {
         LoadOptions {
-            mmap: true,
+            mmap: !cfg!(windows),
             verify: false,
             device: Device::Cpu,
             keep_foreign: false,
@@ -64,8 +67,9 @@ impl LoadOptions {
         Self::default()
     }
 
-    /// Whether tensors may lie in the mapped file. Such a file may be replaced, but must not be
-    /// overwritten or cut while they live; [`save`] only ever replaces.
+    /// Whether tensors may lie in the mapped file (`true`, on Windows `false`). Such a file may be
+    /// replaced, but must not be overwritten or cut while they live; [`save`] only ever replaces. Windows
+    /// lets nobody remove a mapped file, and takes as much memory for the mapping as for a copy.
     #[must_use]
     pub fn mmap(mut self, mmap: bool) -> Self {
         self.mmap = mmap;

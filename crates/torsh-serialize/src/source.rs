@@ -15,6 +15,23 @@ pub(crate) fn io_error(path: &Path, e: io::Error) -> TorshError {
     io::Error::new(e.kind(), format!("{}: {e}", path.display())).into()
 }
 
+/// The error of a file that cannot be opened. Of one that is not there it says where its last version is, which a process
+/// that ended while it replaced the file left: see [`files`](crate::files).
+fn unopened(path: &Path, e: io::Error) -> TorshError {
+    let left = match e.kind() {
+        io::ErrorKind::NotFound if cfg!(windows) => crate::files::put_aside_of(path),
+        _ => None,
+    };
+    let Some(left) = left else {
+        return io_error(path, e);
+    };
+    let why = format!(
+        "{e}; a process that ended while it replaced the file left the old one as {}",
+        left.display()
+    );
+    io_error(path, io::Error::new(e.kind(), why))
+}
+
 enum Input<'a> {
     File(BufReader<File>),
     Bytes(Cursor<&'a [u8]>),
@@ -39,7 +56,7 @@ pub(crate) struct Source<'a> {
 
 impl<'a> Source<'a> {
     pub(crate) fn open(path: &Path, options: &LoadOptions) -> Result<Source<'a>> {
-        let file = File::open(path).map_err(|e| io_error(path, e))?;
+        let file = File::open(path).map_err(|e| unopened(path, e))?;
         let about = file.metadata().map_err(|e| io_error(path, e))?;
         if !about.is_file() {
             return Err(io_error(

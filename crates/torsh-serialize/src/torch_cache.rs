@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// PyTorch's folder for downloads: `TORCH_HOME`, else `torch` in `XDG_CACHE_HOME` or in `~/.cache`; `None` where no variable
-/// says where. `lookup` gives the variables, with the home in `HOME` or `USERPROFILE`; empty ones count as not set.
+/// PyTorch's folder for downloads: `TORCH_HOME`, else `torch` in `XDG_CACHE_HOME` or in `~/.cache`, on all systems; `None`
+/// where no variable says where. `lookup` gives the variables, among them those of [`user_folder`]; empty ones count as not
+/// set.
 ///
 /// ```
 /// use std::path::Path;
@@ -19,11 +20,8 @@ use std::path::{Path, PathBuf};
 /// assert_eq!(torch_cache::home(|_| None), None);
 /// ```
 pub fn home(lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let get = |name: &str| {
-        let value = lookup(name).filter(|value| !value.to_string_lossy().trim().is_empty());
-        value.map(PathBuf::from)
-    };
-    let user = get("HOME").or_else(|| get("USERPROFILE"));
+    let get = |name: &str| set(&lookup, name).map(PathBuf::from);
+    let user = user_folder(&lookup);
     // As Python's `expanduser` does it.
     let expanded = |path: PathBuf| match (path.strip_prefix("~"), &user) {
         (Ok(rest), Some(user)) => user.join(rest),
@@ -34,6 +32,40 @@ pub fn home(lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
         let cache = cache.or_else(|| Some(user.as_ref()?.join(".cache")));
         cache.map(|cache| cache.join("torch"))
     })
+}
+
+/// The folder of the user, `~`: `HOME`, on Windows `USERPROFILE`, else `HOMEDRIVE` with `HOMEPATH`, as Python has it, so that
+/// caches are shared. Windows has no `HOME` of its own: programs that come from Unix set it, and it is the last that counts.
+///
+/// ```
+/// use std::path::Path;
+/// use torsh_serialize::torch_cache::user_folder;
+/// let user = user_folder(|name| (name == "HOME").then(|| "/home/ada".into()));
+/// assert_eq!(user.as_deref(), Some(Path::new("/home/ada")));
+/// ```
+pub fn user_folder(lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    user_folder_on(cfg!(windows), &lookup)
+}
+
+fn user_folder_on(windows: bool, lookup: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let get = |name: &str| set(&lookup, name);
+    let profile = || get("USERPROFILE");
+    let drive_and_path = || {
+        let path = get("HOMEPATH")?;
+        let mut all = get("HOMEDRIVE").unwrap_or_default();
+        all.push(path);
+        Some(all)
+    };
+    let user = match windows {
+        true => profile().or_else(drive_and_path).or_else(|| get("HOME")),
+        false => get("HOME").or_else(profile),
+    };
+    user.map(PathBuf::from)
+}
+
+/// A variable that is not empty.
+fn set(lookup: &impl Fn(&str) -> Option<OsString>, name: &str) -> Option<OsString> {
+    lookup(name).filter(|value| !value.to_string_lossy().trim().is_empty())
 }
 
 /// Where checkpoints are in PyTorch's folder for downloads.
@@ -106,5 +138,30 @@ mod tests {
         );
         assert_eq!(of(&[("USERPROFILE", "/u")]), Some("/u/.cache/torch".into()));
         assert_eq!(of(&[("XDG_CACHE_HOME", " ")]), None);
+    }
+
+    #[test]
+    fn folders_of_users() {
+        let of = |windows, variables: &[(&str, &str)]| {
+            let lookup = |name: &str| {
+                let found = variables.iter().find(|(n, _)| *n == name);
+                found.map(|(_, value)| OsString::from(value))
+            };
+            let folder = user_folder_on(windows, &lookup);
+            folder.map(|f| f.to_str().map(String::from).unwrap_or_default())
+        };
+        let all = [
+            ("HOME", "/c/Users/ada"),
+            ("USERPROFILE", r"C:\Users\ada"),
+            ("HOMEDRIVE", "H:"),
+            ("HOMEPATH", r"\ada"),
+        ];
+        assert_eq!(of(true, &all).as_deref(), Some(r"C:\Users\ada"));
+        assert_eq!(of(false, &all).as_deref(), Some("/c/Users/ada"));
+        assert_eq!(of(true, &all[2..]).as_deref(), Some(r"H:\ada"));
+        assert_eq!(of(true, &all[3..]).as_deref(), Some(r"\ada"));
+        assert_eq!(of(true, &all[..1]).as_deref(), Some("/c/Users/ada"));
+        assert_eq!(of(false, &all[1..]).as_deref(), Some(r"C:\Users\ada"));
+        assert_eq!(of(true, &[("USERPROFILE", " "), ("HOMEDRIVE", "C:")]), None);
     }
 }

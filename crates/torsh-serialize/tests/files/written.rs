@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use num_complex::Complex;
-use torsh_serialize::{BigInt, Dict, Value, load, npy, npz, pt, safetensors, save};
+use torsh_serialize::{
+    BigInt, Dict, LoadOptions, Value, files, load, load_with, npy, npz, pt, safetensors, save,
+};
 use torsh_tensor::{DType, Device, Tensor};
 
 use super::live::python;
@@ -167,6 +169,38 @@ fn what_was_written_comes_back() {
     assert_eq!(s.metadata, HashMap::from([("format".into(), "pt".into())]));
     let t = npy::load(data("written/ours.npy")).unwrap();
     assert_eq!(t.to_vec::<f32>().unwrap(), [1.0, 3.0, 0.0, 4.0, 2.0, 5.0]);
+}
+
+/// Saving over the file that tensors are mapped from, and removing it, which Windows allows only after a renaming.
+#[test]
+fn a_mapped_file_is_replaced_and_removed() {
+    let dir = scratch("mapped");
+    let names = || {
+        let entries = std::fs::read_dir(&dir).unwrap();
+        let names = entries.map(|e| e.unwrap().file_name().into_string().unwrap());
+        names
+            .filter(|n| !files::is_aside(n))
+            .collect::<Vec<String>>()
+    };
+    for name in ["a.safetensors", "a.pt"] {
+        let path = dir.join(name);
+        let of = |v: f32| Tensor::from_data(&[v; 4096], &[64, 64]).unwrap();
+        save(&Value::from([("w", Value::from(of(1.0)))]), &path).unwrap();
+        let map = || load_with(&path, LoadOptions::new().mmap(true)).unwrap();
+        let first = map();
+        save(&Value::from([("w", Value::from(of(2.0)))]), &path).unwrap();
+        let second = map();
+        // As after training: what was loaded is saved to where it came from.
+        save(&second, &path).unwrap();
+        assert!(floats(&first, &["w"]).iter().all(|&v| v == 1.0));
+        assert!(floats(&second, &["w"]).iter().all(|&v| v == 2.0));
+        assert!(floats(&map(), &["w"]).iter().all(|&v| v == 2.0));
+        assert_eq!(names(), [name]);
+        files::remove(&path).unwrap();
+        assert!(names().is_empty() && !path.exists());
+        assert_eq!(tensor(&second, &["w"]).dims(), [64, 64]);
+    }
+    std::fs::remove_dir_all(&dir).unwrap();
 }
 
 #[test]
