@@ -51,7 +51,7 @@ pub struct LoadStateDict {
     pub strip_prefix: Option<String>,
     /// Where the tensors shall be (the CPU).
     pub map_location: Device,
-    /// Whether tensors may lie in the mapped file (`true`).
+    /// Whether tensors may lie in the mapped file (`true`, on Windows `false`).
     pub mmap: bool,
     /// Whether the checksums that `.pth` and `.npz` files have of their tensors are computed (`false`).
     pub verify: bool,
@@ -63,7 +63,7 @@ impl Default for LoadStateDict {
             key: None,
             strip_prefix: None,
             map_location: Device::Cpu,
-            mmap: true,
+            mmap: LoadOptions::default().mmap,
             verify: false,
         }
     }
@@ -96,7 +96,7 @@ impl LoadStateDict {
         self
     }
 
-    /// Whether tensors may lie in the mapped file.
+    /// Whether tensors may lie in the mapped file: see [`LoadOptions::mmap`].
     #[must_use]
     pub fn mmap(mut self, mmap: bool) -> Self {
         self.mmap = mmap;
@@ -393,7 +393,8 @@ impl Index {
         if text.len() as u64 > LARGEST_INDEX {
             return Err(broken(&"it is larger than any list"));
         }
-        let index: Index = serde_json::from_slice(&text).map_err(|e| broken(&e))?;
+        let index: Index =
+            serde_json::from_slice(torsh_core::without_bom(&text)).map_err(|e| broken(&e))?;
         if index.weight_map.is_empty() {
             return Err(broken(&"its weight_map is empty"));
         }
@@ -418,7 +419,11 @@ impl Index {
 /// Whether a path stays in the folder that it is below.
 pub(crate) fn is_inner(path: &str) -> bool {
     let plain = |part: &str| {
-        !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', '\0', ':'])
+        !part.is_empty()
+            && part != "."
+            && part != ".."
+            && !part.contains(['\\', '\0', ':'])
+            && (cfg!(not(windows)) || torsh_serialize::files::is_windows_name(part))
     };
     path.len() <= 1024 && path.split('/').all(plain) && !path.chars().any(char::is_control)
 }

@@ -113,8 +113,15 @@ impl Checksum {
     #[torsh_tensor::names_caller]
     pub fn check(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        let mut hasher = self.hasher(|| Ok(path.metadata()?.len()), path)?;
-        read_into(path, &mut |block| hasher.update(block))?;
+        let mut file = File::open(path).map_err(|e| errors::at("read", path, e))?;
+        self.check_open(path, &mut file)
+    }
+
+    /// [`Checksum::check`] of an open file, from where it is read next.
+    #[track_caller]
+    pub(crate) fn check_open(&self, path: &Path, file: &mut File) -> Result<()> {
+        let mut hasher = self.hasher(|| Ok(file.metadata()?.len()), path)?;
+        read_into(path, file, &mut |block| hasher.update(block))?;
         let found = hasher.finish();
         match self.is(&found) {
             true => Ok(()),
@@ -223,10 +230,9 @@ impl Hasher {
     }
 }
 
-/// Gives a file block by block.
-pub(crate) fn read_into(path: &Path, take: &mut dyn FnMut(&[u8])) -> Result<u64> {
+/// Gives the rest of a file block by block.
+fn read_into(path: &Path, file: &mut File, take: &mut dyn FnMut(&[u8])) -> Result<u64> {
     let failed = |e| errors::at("read", path, e);
-    let mut file = File::open(path).map_err(failed)?;
     let mut block = vec![0; 1 << 18];
     let mut all = 0;
     loop {
@@ -256,7 +262,9 @@ pub(crate) fn read_into(path: &Path, take: &mut dyn FnMut(&[u8])) -> Result<u64>
 /// A file that cannot be read.
 #[torsh_tensor::names_caller]
 pub fn sha256_file(path: impl AsRef<Path>) -> Result<String> {
+    let path = path.as_ref();
+    let mut file = File::open(path).map_err(|e| errors::at("read", path, e))?;
     let mut sha = Sha256::new();
-    read_into(path.as_ref(), &mut |block| sha.update(block))?;
+    read_into(path, &mut file, &mut |block| sha.update(block))?;
     Ok(Hasher::Sha256(sha).finish())
 }

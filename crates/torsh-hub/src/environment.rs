@@ -52,6 +52,9 @@ impl fmt::Debug for Token {
 /// | `TORSH_HUB_MIRROR` | where files of addresses are looked for first, an address or `file:///..` | |
 /// | `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY` | proxies, also in lower case | |
 ///
+/// The folder of the user, `~`, is `HOME`, on Windows `USERPROFILE`. The folders are the same on all systems, as Python's
+/// libraries have them there.
+///
 /// ```
 /// use torsh_hub::Environment;
 ///
@@ -135,7 +138,14 @@ fn yes(text: &str) -> bool {
 impl Environment {
     /// Of this process.
     pub fn from_process() -> Environment {
-        Environment::from_lookup(|name| std::env::var_os(name)?.into_string().ok())
+        Environment::from_lookup(|name| {
+            let value = std::env::var_os(name).or_else(|| match name {
+                // A service of Windows may run without the variable.
+                "USERPROFILE" if cfg!(windows) => std::env::home_dir().map(Into::into),
+                _ => None,
+            });
+            value?.into_string().ok()
+        })
     }
 
     /// The settings of variables that a function looks up, so that a program can have others than those of its process.
@@ -154,22 +164,33 @@ impl Environment {
     /// assert_eq!((environment.timeout, environment.torch_home), (Duration::from_secs(10), None));
     /// ```
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Environment {
+        Environment::from_lookup_on(cfg!(windows), lookup)
+    }
+
+    fn from_lookup_on(windows: bool, lookup: impl Fn(&str) -> Option<String>) -> Environment {
         let get = |names: &[&str]| {
             names
                 .iter()
                 .find_map(|name| lookup(name).filter(|value| !value.trim().is_empty()))
         };
-        let home = get(&["HOME", "USERPROFILE"]).map(PathBuf::from);
-        let expanded = |path: String| match path.strip_prefix("~/").zip(home.as_ref()) {
-            Some((rest, home)) => home.join(rest),
-            None => PathBuf::from(path),
+        let home = torch_cache::user_folder(|name| lookup(name).map(Into::into));
+        let expanded = |path: String| {
+            let rest = path.strip_prefix("~/");
+            let rest = rest.or_else(|| path.strip_prefix("~\\").filter(|_| windows));
+            match rest.zip(home.as_ref()) {
+                Some((rest, home)) => home.join(rest),
+                None => PathBuf::from(path),
+            }
         };
         let path = |names: &[&str]| get(names).map(&expanded);
         let cache = path(&["XDG_CACHE_HOME"]).or_else(|| home.as_ref().map(|h| h.join(".cache")));
         let below = |name: &str| cache.as_ref().map(|c| c.join(name));
         let hf_home = path(&["HF_HOME"]).or_else(|| below("huggingface"));
         let of_home = |name: &str| hf_home.as_ref().map(|h| h.join(name));
-        let read = |path: PathBuf| std::fs::read_to_string(path).ok();
+        let read = |path: PathBuf| {
+            let bytes = std::fs::read(path).ok()?;
+            String::from_utf8(torsh_core::without_bom(&bytes).to_vec()).ok()
+        };
         let no_implicit = get(&["HF_HUB_DISABLE_IMPLICIT_TOKEN"]).is_some_and(|v| yes(&v));
         let token = get(&["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"])
             .or_else(|| {
@@ -242,8 +263,9 @@ impl Environment {
 #[track_caller]
 fn known<'a>(path: Option<&'a Path>, name: &str) -> Result<&'a Path> {
     path.ok_or_else(|| {
-        TorshError::invalid("hub", "no folder for downloads is known: HOME is not set")
-            .with_hint(format!("set {name} to a folder"))
+        let user = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+        let why = format!("no folder for downloads is known: {user} is not set");
+        TorshError::invalid("hub", why).with_hint(format!("set {name} to a folder"))
     })
 }
 
@@ -285,6 +307,23 @@ mod tests {
         );
         let error = environment(&[]).torch_home().unwrap_err().to_string();
         assert!(error.contains("TORCH_HOME"), "{error}");
+    }
+
+    #[test]
+    fn paths_below_the_users_folder() {
+        let of = |windows, path: &str| {
+            let lookup = |name: &str| match name {
+                "HOME" => Some("/h".to_string()),
+                "HF_HUB_CACHE" => Some(path.to_string()),
+                _ => None,
+            };
+            Environment::from_lookup_on(windows, lookup).hf_hub_cache
+        };
+        assert_eq!(of(false, "~/c"), Some("/h/c".into()));
+        assert_eq!(of(true, "~/c"), Some("/h/c".into()));
+        assert_eq!(of(true, "~\\c"), Some("/h/c".into()));
+        assert_eq!(of(false, "~\\c"), Some("~\\c".into()));
+        assert_eq!(of(true, "D:\\c"), Some("D:\\c".into()));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use torsh_nn::construct::Construction;
 use torsh_nn::{FieldMut, FieldRef, Module, ModuleExt, ModuleField, ModuleFields, StateDict};
 use torsh_serialize::LeftOut;
+use torsh_serialize::files::is_path;
 use torsh_tensor::{DType, Result, Tensor, TorshError};
 use torsh_train::config::ModelConfig;
 use torsh_train::registry::{create_model, model_defaults, models};
@@ -646,7 +647,8 @@ fn remove_others(folder: &Path, keep: &str, shards: &[String]) -> Result<()> {
             "model.safetensors" | "model.safetensors.index.json"
         ) && name != keep;
         if is_shard || is_other {
-            std::fs::remove_file(&path).map_err(|e| errors::at("save_pretrained", &path, e))?;
+            torsh_serialize::files::remove(&path)
+                .map_err(|e| errors::at("save_pretrained", &path, e))?;
         }
     }
     Ok(())
@@ -671,7 +673,7 @@ impl Hub {
         let folder = Path::new(source);
         let path = match folder.is_dir() {
             true => folder.join(CONFIG),
-            false if folder.is_absolute() || source.starts_with('.') => {
+            false if is_path(source) => {
                 let why = format!("there is no folder `{}`", short(source));
                 return Err(errors::io(std::io::ErrorKind::NotFound, OP, why, ""));
             }
@@ -684,8 +686,8 @@ impl Hub {
         }
         let text = std::fs::read(&path).map_err(failed)?;
         torsh_core::check_git_lfs(OP, path.display(), &text)?;
-        let config: Value =
-            serde_json::from_slice(&text).map_err(|e| broken(short(&e.to_string())))?;
+        let config: Value = serde_json::from_slice(torsh_core::without_bom(&text))
+            .map_err(|e| broken(short(&e.to_string())))?;
         match config.is_object() {
             true => Ok(config),
             false => Err(broken("a configuration is an object".into())),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use torsh_serialize::files::{is_windows_name, path_of_url};
 use torsh_tensor::{Result, TorshError};
 
 use crate::errors::short;
@@ -25,6 +26,14 @@ pub(crate) struct Url {
 impl Url {
     #[track_caller]
     pub(crate) fn parse(text: &str) -> Result<Url> {
+        match with_slashes(text).filter(|_| cfg!(windows)) {
+            Some(text) => Url::parse_plain(&text),
+            None => Url::parse_plain(text),
+        }
+    }
+
+    #[track_caller]
+    fn parse_plain(text: &str) -> Result<Url> {
         let wrong = |why: &str| {
             TorshError::invalid("url", format!("`{}` {why}", redacted(text)))
                 .with_hint("addresses are https://host/path, http://host/path or file:///path")
@@ -166,7 +175,8 @@ impl Url {
         let name = decoded(name)?;
         let bad =
             name.is_empty() || name == "." || name == ".." || name.contains(['/', '\\', '\0', ':']);
-        (!bad).then_some(name)
+        let there = cfg!(not(windows)) || is_windows_name(&name);
+        (!bad && there).then_some(name)
     }
 
     /// The path, decoded and without its first slash; `None` where it leads out of the folder that it is put below.
@@ -180,11 +190,24 @@ impl Url {
         if !self.is_file() {
             return None;
         }
-        let path = decoded(&self.path)?;
-        // file:///C:/dir
-        let drive = path.as_bytes().get(2) == Some(&b':') && cfg!(windows);
-        Some(PathBuf::from(if drive { &path[1..] } else { &path }))
+        Some(path_of_url(&decoded(&self.path)?))
     }
+}
+
+/// The address of a file that has a path of Windows in it, as `file://C:\dir` or `file:///C:\dir`: with slashes, and three
+/// ahead of the drive. `None` for another address.
+fn with_slashes(text: &str) -> Option<String> {
+    let (scheme, path) = text.split_once("://")?;
+    if !scheme.eq_ignore_ascii_case("file") {
+        return None;
+    }
+    let path = path.replace('\\', "/");
+    Some(match path.as_bytes() {
+        [drive, b':'] | [drive, b':', b'/', ..] if drive.is_ascii_alphabetic() => {
+            format!("file:///{path}")
+        }
+        _ => format!("file://{path}"),
+    })
 }
 
 /// An address that may not be one, without what may be secret.
@@ -309,6 +332,30 @@ mod tests {
         );
         assert_eq!(Url::parse("http://h/..%2Fx").unwrap().file_name(), None);
         assert_eq!(Url::parse("http://h/x/").unwrap().file_name(), None);
+    }
+
+    #[test]
+    fn paths_of_windows() {
+        for (text, path) in [
+            (r"file://C:\models\a b.pt", "/C:/models/a b.pt"),
+            (r"FILE:///d:\models/x", "/d:/models/x"),
+            ("file:///C:/models/x", "/C:/models/x"),
+            ("file://C:", "/C:"),
+            (r"file://\\server\share\x", "//server/share/x"),
+            ("file:///models/x", "/models/x"),
+        ] {
+            let slashes = with_slashes(text).unwrap();
+            assert_eq!(slashes, format!("file://{path}"), "{text}");
+        }
+        assert_eq!(with_slashes(r"http://h/a\b"), None);
+        assert_eq!(with_slashes(r"C:\models"), None);
+        let url = with_slashes(r"file://C:\models\x.pt").unwrap();
+        let url = Url::parse_plain(&url).unwrap();
+        assert_eq!(
+            (url.host.as_str(), url.path.as_str()),
+            ("", "/C:/models/x.pt")
+        );
+        assert_eq!(url.file_name().as_deref(), Some("x.pt"));
     }
 
     #[test]

@@ -97,7 +97,10 @@ impl Hub {
                 )
                 .with_hint("UrlOptions::new().file_name(..) gives it one")
             })?;
-        if Path::new(&name).components().count() != 1 || name.contains(['/', '\\']) || name == ".."
+        if Path::new(&name).components().count() != 1
+            || name.contains(['/', '\\'])
+            || name == ".."
+            || cfg!(windows) && !torsh_serialize::files::is_windows_name(&name)
         {
             return Err(TorshError::invalid(
                 OP,

@@ -1,7 +1,8 @@
 //! The cache of the Hugging Face libraries. A repository `org/name` is a folder `models--org--name`:
 //!
 //! * `blobs/<etag>`: the files' contents, under the ETag that the server gives them
-//! * `snapshots/<commit>/<name>`: links to the contents, by commit and name
+//! * `snapshots/<commit>/<name>`: links to the contents, by commit and name; the contents themselves, and no blobs, where the
+//!   system refuses links (Windows, unless its developer mode is on)
 //! * `refs/<revision>`: the commit that a branch or tag was when it was asked for
 //! * `.no_exist/<commit>/<name>`: empty files for names that the commit does not have
 //!
@@ -11,6 +12,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use torsh_serialize::files;
 use torsh_tensor::Result;
 
 use super::{CachedFile, State, Store, entries};
@@ -42,6 +44,15 @@ fn repo_name(folder: &str) -> Option<String> {
         "datasets" | "spaces" => Some(format!("{kind}/{name}")),
         _ => None,
     }
+}
+
+/// What a server says a file of a revision is.
+pub(crate) struct Content<'a> {
+    pub(crate) commit: &'a str,
+    pub(crate) etag: &'a str,
+    pub(crate) size: Option<u64>,
+    /// Whether the revision is a commit, of which no file ever changes.
+    pub(crate) fixed: bool,
 }
 
 impl Folders {
@@ -120,12 +131,25 @@ impl Folders {
         torsh_serialize::write_bytes(&path, commit.as_bytes())
     }
 
-    /// Puts a link to a blob into a snapshot, a copy where there are no links.
-    pub(crate) fn link(&self, etag: &str, commit: &str, name: &str) -> Result<PathBuf> {
+    /// Puts a file into a snapshot: a link to its blob. Where the system refuses links, the file is in the snapshot itself and
+    /// has no blob, as Python's libraries have it. A blob that is not `fresh` may be of other snapshots too, and is copied.
+    pub(crate) fn place(&self, content: &Content<'_>, name: &str, fresh: bool) -> Result<PathBuf> {
+        self.place_with(symlink, content, name, fresh)
+    }
+
+    fn place_with(
+        &self,
+        symlink: fn(&Path, &Path) -> std::io::Result<()>,
+        content: &Content<'_>,
+        name: &str,
+        fresh: bool,
+    ) -> Result<PathBuf> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let (blob, path) = (self.blob(etag), self.snapshot(commit).join(name));
-        let up = "../".repeat(2 + name.matches('/').count());
-        let target = PathBuf::from(format!("{up}blobs/{etag}"));
+        let blob = self.blob(content.etag);
+        let path = self.snapshot(content.commit).join(name);
+        // With the separators of the system: Windows follows no link with others.
+        let mut target: PathBuf = vec![".."; 2 + name.matches('/').count()].iter().collect();
+        target.extend(["blobs", content.etag]);
         if std::fs::read_link(&path).is_ok_and(|to| to == target) {
             return Ok(path);
         }
@@ -137,9 +161,14 @@ impl Folders {
             COUNT.fetch_add(1, Ordering::Relaxed)
         ));
         if symlink(&target, &beside).is_err() {
+            // Of a revision that may change, the blob tells whether the file is still the one of the server.
+            if fresh && content.fixed {
+                files::replace(&blob, &path).map_err(failed)?;
+                return Ok(path);
+            }
             std::fs::copy(&blob, &beside).map_err(failed)?;
         }
-        let renamed = std::fs::rename(&beside, &path);
+        let renamed = files::replace(&beside, &path);
         if renamed.is_err() {
             // The first error is the one to report.
             let _ = std::fs::remove_file(&beside);
@@ -148,18 +177,23 @@ impl Folders {
         Ok(path)
     }
 
-    /// Whether the snapshot's file is this blob.
-    pub(crate) fn has(&self, etag: &str, commit: &str, name: &str) -> Option<PathBuf> {
-        let path = self.snapshot(commit).join(name);
+    /// Where a snapshot has the file with this content, if it does.
+    pub(crate) fn has(&self, content: &Content<'_>, name: &str) -> Option<PathBuf> {
+        let path = self.snapshot(content.commit).join(name);
         if !path.is_file() {
             return None;
         }
         match std::fs::read_link(&path) {
-            Ok(target) => (target.file_name()?.to_str()? == etag).then_some(path),
-            // A copy, on a system without links: the blob tells.
+            Ok(target) => (target.file_name()?.to_str()? == content.etag).then_some(path),
+            // The file itself, on a system without links.
             Err(_) => {
-                let (copy, blob) = (path.metadata().ok()?, self.blob(etag).metadata().ok()?);
-                (copy.len() == blob.len()).then_some(path)
+                let there = path.metadata().ok()?.len();
+                let right = match content.fixed {
+                    // A copy of Python's that was interrupted is shorter.
+                    true => content.size.unwrap_or(there),
+                    false => self.blob(content.etag).metadata().ok()?.len(),
+                };
+                (there == right).then_some(path)
             }
         }
     }
@@ -205,6 +239,9 @@ pub(crate) fn is_commit(text: &str) -> bool {
 /// The files below a folder with their names from there.
 fn walk(folder: &Path, prefix: &str, take: &mut dyn FnMut(&str, &Path)) -> Result<()> {
     for (name, path) in entries(folder)? {
+        if cfg!(windows) && files::is_aside(&name) {
+            continue;
+        }
         let name = format!("{prefix}{name}");
         // A link to a folder is nothing that the libraries write.
         if path.symlink_metadata().is_ok_and(|about| about.is_dir()) {
@@ -273,4 +310,115 @@ pub(crate) fn list(cache: &Path) -> Result<Vec<CachedFile>> {
         }
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cache of a test, removed at its end.
+    struct Cache(Folders);
+
+    impl Cache {
+        fn new(name: &str) -> Cache {
+            let name = format!("torsh-hub-layout-{name}-{}", std::process::id());
+            let root = std::env::temp_dir().join(name);
+            let _ = std::fs::remove_dir_all(&root);
+            Cache(Folders::new(&root, &Repo::parse("org/name").unwrap()))
+        }
+
+        fn blob(&self, etag: &str, text: &str) {
+            folder_of(&self.0.blob(etag)).unwrap();
+            std::fs::write(self.0.blob(etag), text).unwrap();
+        }
+
+        fn names(&self) -> Vec<String> {
+            let mut out = Vec::new();
+            walk(&self.0.repo(), "", &mut |name, _| out.push(name.into())).unwrap();
+            out
+        }
+    }
+
+    impl Drop for Cache {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0.root);
+        }
+    }
+
+    fn refused(_: &Path, _: &Path) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::PermissionDenied.into())
+    }
+
+    fn content(etag: &str, size: u64) -> Content<'_> {
+        Content {
+            commit: "0123456789012345678901234567890123456789",
+            etag,
+            size: Some(size),
+            fixed: true,
+        }
+    }
+
+    #[test]
+    fn without_links_the_snapshot_has_the_file() {
+        let cache = Cache::new("moved");
+        cache.blob("a", "one");
+        let one = content("a", 3);
+        assert_eq!(cache.0.has(&one, "sub/x"), None);
+        let path = cache.0.place_with(refused, &one, "sub/x", true).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one");
+        let snapshot = format!("snapshots/{}", one.commit);
+        assert_eq!(cache.names(), [format!("{snapshot}/sub/x")]);
+        // It is found without its blob, unless a copy of it ended too early.
+        assert_eq!(cache.0.has(&one, "sub/x").as_ref(), Some(&path));
+        assert_eq!(cache.0.has(&content("a", 4), "sub/x"), None);
+        let unknown = Content { size: None, ..one };
+        assert_eq!(cache.0.has(&unknown, "sub/x"), Some(path));
+        assert_eq!(cache.0.names(unknown.commit).unwrap(), ["sub/x"]);
+        let listed = list(&cache.0.root).unwrap();
+        assert_eq!((listed.len(), listed[0].size), (1, 3));
+        assert_eq!(listed[0].checksum, None);
+    }
+
+    #[test]
+    fn a_blob_of_others_is_copied() {
+        let cache = Cache::new("copied");
+        cache.blob("a", "one");
+        let one = content("a", 3);
+        cache.0.place_with(refused, &one, "x", false).unwrap();
+        assert!(cache.0.blob("a").is_file());
+        // So is one of a revision that may change: its blob tells what the file is of.
+        let moving = Content {
+            fixed: false,
+            ..content("b", 5)
+        };
+        cache.blob("b", "three");
+        cache.0.place_with(refused, &moving, "x", true).unwrap();
+        assert!(cache.0.has(&moving, "x").is_some());
+        let other = Content {
+            fixed: false,
+            ..content("c", 5)
+        };
+        assert_eq!(cache.0.has(&other, "x"), None);
+        let snapshot = format!("snapshots/{}", one.commit);
+        let file = format!("{snapshot}/x");
+        assert_eq!(cache.names(), ["blobs/a", "blobs/b", file.as_str()]);
+    }
+
+    #[test]
+    #[cfg(unix)] // Windows may refuse links.
+    fn a_link_leads_to_the_blob() {
+        let cache = Cache::new("linked");
+        cache.blob("a", "one");
+        let path = cache.0.place(&content("a", 3), "sub/x", true).unwrap();
+        let target = std::fs::read_link(&path).unwrap();
+        assert_eq!(target, Path::new("../../../blobs/a"));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one");
+        assert!(cache.0.has(&content("a", 3), "sub/x").is_some());
+        assert_eq!(cache.0.has(&content("b", 3), "sub/x"), None);
+        // A file that another program put there gives way to the link.
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "one").unwrap();
+        cache.0.place(&content("a", 3), "sub/x", false).unwrap();
+        assert!(std::fs::read_link(&path).is_ok());
+    }
 }

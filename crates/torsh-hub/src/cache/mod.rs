@@ -129,7 +129,13 @@ pub(crate) fn remove(path: &Path) -> Result<u64> {
         Err(e) => return Err(failed(e)),
     };
     if !about.is_dir() {
-        std::fs::remove_file(path).map_err(failed)?;
+        // On Windows a link to a folder is removed as a folder is.
+        let removed =
+            std::fs::remove_file(path).or_else(|e| match cfg!(windows) && about.is_symlink() {
+                true => std::fs::remove_dir(path),
+                false => Err(e),
+            });
+        removed.map_err(failed)?;
         return Ok(if about.is_file() { about.len() } else { 0 });
     }
     let mut bytes = 0;

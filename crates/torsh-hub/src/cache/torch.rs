@@ -14,7 +14,8 @@ pub(crate) fn list(checkpoints: &Path) -> Result<Vec<CachedFile>> {
     for (name, path) in entries(checkpoints)? {
         let about = path.metadata().map_err(|e| errors::at("hub", &path, e))?;
         let notes = name.starts_with('.') && name.ends_with(".part.json");
-        if !about.is_file() || notes {
+        let aside = cfg!(windows) && torsh_serialize::files::is_aside(&name);
+        if !about.is_file() || notes || aside {
             continue;
         }
         let (state, plain) = if let Some(plain) = name.strip_suffix(".bad") {

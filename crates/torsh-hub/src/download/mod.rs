@@ -199,7 +199,7 @@ impl Client<'_> {
                 let _ = part.discard();
                 return Err(e);
             }
-            let right = self.fits(job, &job.part);
+            let right = self.part_fits(job, &mut part);
             return self.finish(job, part, false, right);
         }
         let mut bar = self.bar(job);
@@ -216,7 +216,7 @@ impl Client<'_> {
                 return Err(self.explain(job, failure, kept));
             }
             resumed |= std::mem::take(&mut part.resumed);
-            let right = self.fits(job, &job.part);
+            let right = self.part_fits(job, &mut part);
             if right.is_ok() || !resumed || !std::mem::take(&mut again) {
                 break right;
             }
@@ -230,8 +230,22 @@ impl Client<'_> {
 
     /// Whether a file is the one that was asked for.
     fn fits(&self, job: &Job, path: &Path) -> Result<()> {
+        if job.options.size.is_none() && job.options.checksum.is_none() {
+            return Ok(());
+        }
+        let mut file = File::open(path).map_err(|e| errors::at(job.op, path, e))?;
+        self.file_fits(job, path, &mut file)
+    }
+
+    /// Whether the part is all of the file that was asked for.
+    fn part_fits(&self, job: &Job, part: &mut Part) -> Result<()> {
+        let file = part.read().map_err(|e| errors::at(job.op, &job.part, e))?;
+        self.file_fits(job, &job.part, file)
+    }
+
+    fn file_fits(&self, job: &Job, path: &Path, file: &mut File) -> Result<()> {
         if let Some(size) = job.options.size {
-            let there = path
+            let there = file
                 .metadata()
                 .map_err(|e| errors::at(job.op, path, e))?
                 .len();
@@ -243,7 +257,7 @@ impl Client<'_> {
             }
         }
         match &job.options.checksum {
-            Some(checksum) => checksum.check(path).map_err(|e| match e {
+            Some(checksum) => checksum.check_open(path, file).map_err(|e| match e {
                 TorshError::Format(_) => {
                     let found = e.info().map_or("", |i| &i.message).to_string();
                     let found = found.replace(&path.display().to_string(), &job.url.shown());

@@ -1,11 +1,12 @@
 //! Files that are not whole yet.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use torsh_serialize::files;
 use torsh_tensor::Result;
 
 use super::{Cancel, beside};
@@ -35,15 +36,19 @@ pub(crate) fn lock_file(op: &str, path: &Path, cancel: Option<&Cancel>) -> Resul
     let failed = |e| errors::at(op, path, e);
     let mut waited = false;
     loop {
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(path)
-            .map_err(failed)?;
+        let mut options = OpenOptions::new();
+        // What is opened to append cannot be cut on Windows.
+        match cfg!(windows) {
+            true => options.write(true).truncate(false),
+            false => options.append(true),
+        };
+        let opened = options.read(true).create(true).open(path);
+        let file = opened.map_err(failed)?;
         match file.try_lock() {
             // A file that got another name or was removed meanwhile is not the one to lock.
-            Ok(()) if is_at(&file, path) => return Ok((file, waited)),
+            Ok(()) if torsh_core::os::is_at(&file, path).unwrap_or(false) => {
+                return Ok((file, waited));
+            }
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 waited = true;
@@ -65,20 +70,6 @@ pub(crate) fn lock_file(op: &str, path: &Path, cancel: Option<&Cancel>) -> Resul
             Err(TryLockError::Error(e)) => return Err(failed(e)),
         }
     }
-}
-
-#[cfg(unix)]
-fn is_at(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    match (file.metadata(), path.metadata()) {
-        (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
-        _ => false,
-    }
-}
-
-#[cfg(not(unix))]
-fn is_at(_file: &File, path: &Path) -> bool {
-    path.exists()
 }
 
 impl Part {
@@ -126,7 +117,16 @@ impl Part {
         std::fs::write(self.notes(), serde_json::to_vec(&note)?)
     }
 
+    /// The bytes from the start on. On Windows nothing else may read them while the file is locked.
+    pub(crate) fn read(&mut self) -> std::io::Result<&mut File> {
+        self.file.rewind()?;
+        Ok(&mut self.file)
+    }
+
     pub(crate) fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        if cfg!(windows) {
+            self.file.seek(SeekFrom::Start(self.length))?;
+        }
         let written = self.file.write_all(bytes);
         match written {
             Ok(()) => self.length += bytes.len() as u64,
@@ -166,15 +166,9 @@ impl Part {
     pub(crate) fn rename(self, op: &str, to: &Path) -> Result<()> {
         let failed = |e| errors::at(op, to, e);
         self.file.sync_all().map_err(failed)?;
-        std::fs::rename(&self.path, to).map_err(failed)?;
+        files::replace(&self.path, to).map_err(failed)?;
         let _ = remove(&self.notes());
-        #[cfg(unix)]
-        {
-            let folder = to.parent().filter(|f| !f.as_os_str().is_empty());
-            let folder = File::open(folder.unwrap_or(Path::new("."))).map_err(failed)?;
-            folder.sync_all().map_err(failed)?;
-        }
-        Ok(())
+        files::sync_folder(files::parent(to)).map_err(failed)
     }
 }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use torsh_nn::StateDict;
+use torsh_serialize::files::is_path;
 use torsh_serialize::{LeftOut, torch_cache};
 use torsh_tensor::Result;
 
@@ -57,7 +58,7 @@ struct Inner {
 ///     .build()?;
 /// assert_eq!(std::fs::read_to_string(hub.file("org/name", "config.json")?)?, "{}");
 /// let error = hub.file("org/name", "model.safetensors").unwrap_err().to_string();
-/// assert!(error.contains("looked for") && error.contains("org/name/model.safetensors"));
+/// assert!(error.contains("looked for") && error.replace('\\', "/").contains("org/name/model.safetensors"));
 /// # std::fs::remove_dir_all(&dir)?;
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
@@ -428,8 +429,7 @@ impl Hub {
         if path.exists() {
             return Ok(path.to_path_buf());
         }
-        let names_file = path.is_absolute()
-            || source.starts_with('.')
+        let names_file = is_path(source)
             || source.matches('/').count() > 1 && !source.starts_with("datasets/")
             || path.extension().is_some_and(|e| {
                 ["safetensors", "pth", "pt", "bin", "npz", "json"]

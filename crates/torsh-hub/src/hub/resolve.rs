@@ -8,7 +8,7 @@ use torsh_tensor::{Result, TorshError};
 
 use super::Hub;
 use super::repo::{Repo, check_file};
-use crate::cache::huggingface::{Folders, folder_of, is_commit};
+use crate::cache::huggingface::{Content, Folders, folder_of, is_commit};
 use crate::checksum::Checksum;
 use crate::download::{DownloadOptions, Job, lock_file, offline};
 use crate::errors;
@@ -32,6 +32,8 @@ pub(super) enum Found {
 /// What the server says of a file.
 struct About {
     commit: String,
+    /// Whether the commit is one, and not made up of what a server without commits has.
+    fixed: bool,
     etag: String,
     size: Option<u64>,
     checksum: Option<Checksum>,
@@ -252,6 +254,7 @@ impl Hub {
             }
         };
         let checksum = Checksum::of_etag(&etag).filter(|_| of_hub.is_some() || linked.is_some());
+        let fixed = of_hub.is_some() || is_commit(repo.revision_name());
         let commit = match of_hub {
             Some(commit) => commit.to_string(),
             None if is_commit(repo.revision_name()) => repo.revision_name().to_string(),
@@ -259,6 +262,7 @@ impl Hub {
         };
         Ok(About {
             commit,
+            fixed,
             etag,
             size,
             checksum,
@@ -274,8 +278,14 @@ impl Hub {
         about: &About,
         options: &DownloadOptions,
     ) -> Result<PathBuf> {
-        let (etag, commit) = (about.etag.as_str(), about.commit.as_str());
-        if let Some(path) = folders.has(etag, commit, file) {
+        let etag = about.etag.as_str();
+        let content = Content {
+            commit: &about.commit,
+            etag,
+            size: about.size,
+            fixed: about.fixed,
+        };
+        if let Some(path) = folders.has(&content, file) {
             return Ok(path);
         }
         let blob = folders.blob(etag);
@@ -284,6 +294,10 @@ impl Hub {
             let lock = folders.lock(etag);
             folder_of(&lock)?;
             let (_locked, _) = lock_file(OP, &lock, options.cancel.as_ref())?;
+            // Whoever had the lock may have moved the blob to its place.
+            if let Some(path) = folders.has(&content, file) {
+                return Ok(path);
+            }
             if !blob.is_file() {
                 let options = DownloadOptions {
                     checksum: options.checksum.clone().or_else(|| about.checksum.clone()),
@@ -297,9 +311,10 @@ impl Hub {
                     part: folders.blob(&format!("{etag}.incomplete")),
                     options: &options,
                 })?;
+                return folders.place(&content, file, true);
             }
         }
-        folders.link(etag, commit, file)
+        folders.place(&content, file, false)
     }
 
     /// The commit and the files of a repository; a folder has no commit.

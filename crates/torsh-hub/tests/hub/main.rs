@@ -29,7 +29,7 @@ impl Scratch {
         self.0.join(name)
     }
 
-    /// The names of all files, with their folders.
+    /// The names of all files, with their folders and `/` between.
     pub(crate) fn files(&self) -> Vec<String> {
         let mut out = Vec::new();
         let mut left = vec![self.0.clone()];
@@ -39,7 +39,8 @@ impl Scratch {
                 if path.symlink_metadata().unwrap().is_dir() {
                     left.push(path);
                 } else {
-                    out.push(path.strip_prefix(&self.0).unwrap().display().to_string());
+                    let name = path.strip_prefix(&self.0).unwrap().display().to_string();
+                    out.push(name.replace(std::path::MAIN_SEPARATOR, "/"));
                 }
             }
         }
