@@ -21,6 +21,9 @@ pub use fake::{FakeEngine, Moved};
 #[cfg(feature = "mpi")]
 pub(crate) use mpi::MpiEngine;
 pub(crate) use mpi_abi::MpiAbiEngine;
+#[cfg(not(feature = "mpi"))]
+pub(crate) use mpi_abi::library::NAME as MPI_LIBRARY;
+pub(crate) use mpi_abi::library::of_program as mpi_libraries_of;
 #[doc(hidden)]
 pub use threads::{Threads, ThreadsEngine};
 

@@ -184,6 +184,7 @@ pub fn init_with(options: InitOptions) -> Result<Environment> {
 ///
 /// # Errors
 /// No MPI was found. The error lists the places that were searched.
+#[torsh_tensor::names_caller]
 pub fn mpi_library() -> Result<String> {
     crate::engine::found_mpi().map_err(|e| e.renamed("mpi_library"))
 }
@@ -224,10 +225,11 @@ fn start(kind: EngineKind, patience: Duration) -> Result<std::sync::Arc<Node>> {
             "init_distributed",
             "this program was built without the engine mpi",
         )
-        .with_hint("build it with feature `mpi`, or use mpi-abi, which needs libmpi_abi.so.1 (pip install mpich)")),
-        EngineKind::Auto | EngineKind::MpiAbi => {
-            Node::start_within(patience, MpiAbiEngine::start)
-        },
+        .with_hint(format!(
+            "build it with feature `mpi`, or use mpi-abi, which needs {} (pip install mpich)",
+            crate::engine::MPI_LIBRARY
+        ))),
+        EngineKind::Auto | EngineKind::MpiAbi => Node::start_within(patience, MpiAbiEngine::start),
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) fn timer_slack() {
 static AT_EXIT: OnceLock<fn(i32)> = OnceLock::new();
 
 /// Calls a function once when the process exits, with its status: 0, or another after an error or a panic (where the C
-/// library tells; else 0).
+/// library tells; else 0). On Windows a process that calls `std::process::exit` ends without.
 pub(crate) fn install(f: fn(i32)) {
     if AT_EXIT.set(f).is_err() {
         return;
@@ -33,7 +33,7 @@ pub(crate) fn install(f: fn(i32)) {
         // SAFETY: the function stays as long as the process, and takes what the C library gives.
         unsafe { on_exit(at_exit, std::ptr::null_mut()) };
     }
-    #[cfg(all(unix, not(all(target_os = "linux", target_env = "gnu"))))]
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
     {
         extern "C" fn at_exit() {
             run(0);
@@ -44,7 +44,6 @@ pub(crate) fn install(f: fn(i32)) {
 }
 
 /// Runs in the C library's exit, so it must not unwind.
-#[cfg(unix)]
 fn run(status: i32) {
     if let Some(f) = AT_EXIT.get() {
         let _ = std::panic::catch_unwind(|| f(status));

@@ -4,7 +4,7 @@
 //! fixes.
 
 mod constants;
-mod library;
+pub(super) mod library;
 
 use std::ffi::{c_char, c_int, c_void};
 

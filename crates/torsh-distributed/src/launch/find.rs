@@ -1,6 +1,7 @@
 //! Finding the launcher of an MPI.
 
 use std::env;
+use std::env::consts::EXE_SUFFIX;
 use std::ffi::OsStr;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -37,12 +38,22 @@ pub struct Launcher {
 
 const NAMES: [&str; 3] = ["mpiexec", "mpiexec.hydra", "mpirun"];
 
+#[cfg(windows)]
+const HINT: &str = "install an MPI whose library is mpi_abi.dll, or Intel MPI for programs that are linked to it; or name \
+                    its mpiexec with --mpiexec or TORSH_MPIEXEC. Microsoft MPI's takes other options";
+#[cfg(not(windows))]
 const HINT: &str = "install one: `pip install mpich` (MPICH 5, for programs as they are built by default), or \
                     `apt install openmpi-bin libopenmpi-dev` (for programs built with the feature `mpi`); or name it \
                     with --mpiexec or TORSH_MPIEXEC";
 
+/// What programs that are linked to Open MPI 4 name.
+const OPEN_MPI: [&[u8]; 2] = [b"libmpi.so.40\0", b"libmpi.40.dylib\0"];
+
+/// How programs of Linux and of macOS begin.
+const PROGRAMS: [&[u8]; 2] = [b"\x7fELF", b"\xcf\xfa\xed\xfe"];
+
 /// Finds `mpiexec`: `named`, else what the environment variable `TORSH_MPIEXEC` names, else on `PATH`, in the folder
-/// `bin` of `VIRTUAL_ENV`, in `~/.local/bin`. Of several that are found, one that fits `program`: Open MPI's for a
+/// `bin` of `VIRTUAL_ENV`, in `~/.local/bin`; on Windows also in the folders of Intel MPI and conda. Of several that are found, one that fits `program`: Open MPI's for a
 /// program that is linked to it, else the first whose MPI has the standard binary interface, else the first.
 ///
 /// # Errors
@@ -67,7 +78,7 @@ pub fn find_mpiexec(named: Option<&Path>, program: impl AsRef<OsStr>) -> Result<
     let mut found: Vec<PathBuf> = Vec::new();
     for folder in folders() {
         for name in NAMES {
-            let file = folder.join(name);
+            let file = folder.join(format!("{name}{EXE_SUFFIX}"));
             if is_program(&file) && !found.contains(&file) {
                 found.push(file);
             }
@@ -85,7 +96,7 @@ pub fn find_mpiexec(named: Option<&Path>, program: impl AsRef<OsStr>) -> Result<
         )
         .with_hint(HINT));
     }
-    let wants_open_mpi = is_linked_to(program.as_ref(), b"libmpi.so.40\0");
+    let wants_open_mpi = is_linked_to(program.as_ref(), &OPEN_MPI);
     let mut failure = None;
     let mut kinds = Vec::new();
     for path in found {
@@ -112,8 +123,18 @@ fn folders() -> Vec<PathBuf> {
         let root = env::var_os(name).filter(|v| !v.is_empty())?;
         Some(Path::new(&root).join(below))
     };
-    all.extend(at("VIRTUAL_ENV", "bin"));
-    all.extend(at("HOME", ".local/bin"));
+    if cfg!(windows) {
+        all.extend(at("I_MPI_ROOT", "bin"));
+        all.extend(at("VIRTUAL_ENV", "Library/bin"));
+        all.extend(at("CONDA_PREFIX", "Library/bin"));
+    } else {
+        all.extend(at("VIRTUAL_ENV", "bin"));
+        all.extend(at("HOME", ".local/bin"));
+    }
+    if cfg!(target_os = "macos") {
+        // A program that the Finder starts has a short PATH.
+        all.extend(["/opt/homebrew/bin", "/usr/local/bin", "/opt/local/bin"].map(PathBuf::from));
+    }
     all.retain(|f| !f.as_os_str().is_empty());
     all
 }
@@ -121,7 +142,11 @@ fn folders() -> Vec<PathBuf> {
 /// The files of a name on `PATH`.
 fn on_path(name: &Path) -> Vec<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let files = env::split_paths(&path).map(|folder| folder.join(name));
+    let mut name = name.to_path_buf();
+    if cfg!(windows) && name.extension().is_none() {
+        name.set_extension("exe");
+    }
+    let files = env::split_paths(&path).map(|folder| folder.join(&name));
     files.filter(|f| is_program(f)).collect()
 }
 
@@ -142,18 +167,12 @@ fn is_program(file: &Path) -> bool {
 
 /// Whether the MPI that a launcher belongs to has the standard's binary interface.
 fn has_standard_interface(launcher: &Path) -> bool {
-    let real = launcher.canonicalize().ok();
-    [Some(launcher.to_path_buf()), real]
-        .iter()
-        .flatten()
-        .any(|l| {
-            let root = l.parent().and_then(Path::parent);
-            root.is_some_and(|r| r.join("lib/libmpi_abi.so.1").exists())
-        })
+    let files = crate::engine::mpi_libraries_of(launcher);
+    files.iter().any(|file| file.exists())
 }
 
-/// Whether a program names a library among those it is linked to.
-fn is_linked_to(program: &OsStr, library: &[u8]) -> bool {
+/// Whether a program names one of these libraries among those it is linked to.
+fn is_linked_to(program: &OsStr, libraries: &[&[u8]]) -> bool {
     let path = Path::new(program);
     let file = match path.components().count() {
         1 => on_path(path).into_iter().next(),
@@ -165,9 +184,13 @@ fn is_linked_to(program: &OsStr, library: &[u8]) -> bool {
     // The names are in the dynamic string table, near the beginning of a program.
     let mut start = Vec::new();
     let read = file.by_ref().take(16 << 20).read_to_end(&mut start);
-    read.is_ok()
-        && start.starts_with(b"\x7fELF")
-        && start.windows(library.len()).any(|w| w == library)
+    read.is_ok() && names_one(&start, libraries)
+}
+
+/// Whether the start of a program has one of these names.
+pub(super) fn names_one(start: &[u8], libraries: &[&[u8]]) -> bool {
+    let has = |library: &&[u8]| start.windows(library.len()).any(|w| w == *library);
+    PROGRAMS.iter().any(|p| start.starts_with(p)) && libraries.iter().any(has)
 }
 
 /// Asks a launcher what it is.

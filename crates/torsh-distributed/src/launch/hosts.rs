@@ -95,6 +95,7 @@ impl Host {
 
 fn parse_file(text: &str) -> Result<Vec<Host>> {
     let mut hosts = Vec::new();
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for line in text.lines() {
         let line = line.split('#').next().unwrap_or("");
         let mut words = line.split_whitespace();
@@ -229,9 +230,26 @@ pub(super) fn remote_shell() -> Option<String> {
     std::env::var("TORSH_RSH").ok().filter(|v| !v.is_empty())
 }
 
+/// This machine's name; none where the system does not say.
+fn own_name() -> String {
+    if cfg!(windows) {
+        return std::env::var("COMPUTERNAME").unwrap_or_default();
+    }
+    if cfg!(target_os = "linux") {
+        return std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    }
+    let said = Command::new("hostname").output();
+    said.map_or_else(
+        |_| String::new(),
+        |said| String::from_utf8_lossy(&said.stdout).into_owned(),
+    )
+}
+
 fn is_this_machine(name: &str) -> bool {
-    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    ["localhost", "127.0.0.1", "::1", own.trim()].contains(&name)
+    let own = own_name();
+    let known = ["localhost", "127.0.0.1", "::1", own.trim()];
+    // Windows writes its name in capitals.
+    known.contains(&name) || cfg!(windows) && own.eq_ignore_ascii_case(name)
 }
 
 /// Whether a host can be reached.

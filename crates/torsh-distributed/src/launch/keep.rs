@@ -29,12 +29,13 @@ fn copy(label: String, from: impl Read, mut to: impl Write) {
 
 /// Runs a program as one rank of a launch, and gives its exit code: 128 and its signal where one ended it.
 ///
-/// Signals are left to the program, which launchers send them too.
+/// Signals are left to the program, which launchers (or a console of Windows) send them too.
 ///
 /// ```
 /// use torsh_distributed::launch::keep_rank;
 ///
-/// assert_eq!(keep_rank(false, "sh".into(), ["-c".into(), "exit 3".into()].to_vec())?, 3);
+/// let (shell, option) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
+/// assert_eq!(keep_rank(false, shell.into(), [option.into(), "exit 3".into()].to_vec())?, 3);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 ///

@@ -1,7 +1,9 @@
 //! One run of a launcher, from its start to the end of its last process.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, Command, ExitStatus, Stdio};
+#[cfg(unix)]
+use std::process::Command;
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -11,8 +13,10 @@ use parking_lot::Mutex;
 use torsh_tensor::{Result, TorshError};
 use torsh_train::CaughtSignals;
 
+use super::Family;
+#[cfg(unix)]
+use super::JOB;
 use super::command::Attempt;
-use super::{Family, JOB};
 
 /// What the line begins with that tells how a rank ended.
 pub(super) const ENDED: &str = "torshrun: rank ";
@@ -48,7 +52,10 @@ impl End {
             None => "a rank".to_string(),
         };
         let how = match self.code {
-            code if code > 128 => format!("was ended by signal {} (exit code {code})", code - 128),
+            // Windows has no signals.
+            code if code > 128 && cfg!(unix) => {
+                format!("was ended by signal {} (exit code {code})", code - 128)
+            }
             code => format!("failed with exit code {code}"),
         };
         format!("{who} {how} after {:.1} s", self.took.as_secs_f64())
@@ -152,12 +159,12 @@ pub(super) fn run(attempt: &Attempt<'_>, signals: &CaughtSignals) -> Result<End>
         command.process_group(0);
     }
     let path = &attempt.launcher.path;
-    let mut child = command.spawn().map_err(|e| {
-        TorshError::unavailable(
-            "torshrun",
-            format!("{} cannot be started: {e}", path.display()),
-        )
-    })?;
+    let unstarted = |e| {
+        let why = format!("{} cannot be started: {e}", path.display());
+        TorshError::unavailable("torshrun", why)
+    };
+    let mut child = command.spawn().map_err(unstarted)?;
+    let job = Job::of(job, &child)?;
     let noted = Arc::new(Mutex::new(Noted::default()));
     let relabelled = attempt.launcher.family == Family::OpenMpi && attempt.launcher_labels();
     let mut ends = Vec::new();
@@ -179,10 +186,11 @@ pub(super) fn run(attempt: &Attempt<'_>, signals: &CaughtSignals) -> Result<End>
             last_signal = signal;
             if interrupts == 1 {
                 eprintln!("torshrun: the ranks are told to stop; once more ends them");
-                // Launchers pass an interrupt on to their ranks.
+                // Launchers pass an interrupt on to their ranks. A console of Windows has sent it to all of them.
+                #[cfg(unix)]
                 send("INT", &[child.id()]);
             } else {
-                end_all(&mut child, &job);
+                job.end_all(&mut child);
             }
         }
         let failed = *noted.lock() != Noted::default();
@@ -191,12 +199,12 @@ pub(super) fn run(attempt: &Attempt<'_>, signals: &CaughtSignals) -> Result<End>
             failed_at = None;
         } else if since.elapsed() > CLEANING {
             eprintln!("torshrun: the launcher does not end the other ranks; they are killed");
-            end_all(&mut child, &job);
+            job.end_all(&mut child);
         }
         thread::sleep(POLL);
     };
     // Processes that outlive the launcher.
-    end_left(&job);
+    job.end_left();
     for ended in ends {
         let _ = ended.recv_timeout(Duration::from_secs(2));
     }
@@ -232,6 +240,7 @@ pub(super) fn code_of(status: ExitStatus) -> i32 {
 }
 
 /// Sends a signal to processes. A shell does it, which needs no unsafe call here.
+#[cfg(unix)]
 fn send(signal: &str, pids: &[u32]) {
     if pids.is_empty() {
         return;
@@ -242,27 +251,61 @@ fn send(signal: &str, pids: &[u32]) {
     let _ = Command::new("/bin/sh").args(["-c", &line]).status();
 }
 
-/// Kills the launcher and all processes that it started here.
-fn end_all(child: &mut Child, job: &str) {
-    // It may have ended just now.
-    let _ = child.kill();
-    end_left(job);
+/// The processes of a launch on this machine.
+struct Job {
+    /// What their environment has in [`JOB`]: launchers put ranks into groups of their own, so they are known by it.
+    #[cfg(unix)]
+    name: String,
+    /// Windows knows what a process starts.
+    #[cfg(windows)]
+    all: torsh_core::os::Job,
 }
 
-/// Kills the processes that are left of a job on this machine; launchers put ranks into groups of their own, so they
-/// are known by their environment.
-fn end_left(job: &str) {
-    for _ in 0..50 {
-        let left = processes(job);
-        if left.is_empty() {
-            return;
+impl Job {
+    fn of(name: String, launcher: &Child) -> Result<Job> {
+        #[cfg(windows)]
+        {
+            let _ = name;
+            let all = torsh_core::os::Job::new()?;
+            // A launcher that has ended already left nothing.
+            let _ = all.add(launcher);
+            Ok(Job { all })
         }
-        send("KILL", &left);
-        thread::sleep(POLL);
+        #[cfg(unix)]
+        {
+            let _ = launcher;
+            Ok(Job { name })
+        }
+    }
+
+    /// Kills the launcher and all processes that it started here.
+    fn end_all(&self, child: &mut Child) {
+        // It may have ended just now.
+        let _ = child.kill();
+        self.end_left();
+    }
+
+    /// Kills the processes that are left.
+    fn end_left(&self) {
+        #[cfg(windows)]
+        {
+            // It fails where nothing is left.
+            let _ = self.all.end();
+        }
+        #[cfg(unix)]
+        for _ in 0..50 {
+            let left = processes(&self.name);
+            if left.is_empty() {
+                return;
+            }
+            send("KILL", &left);
+            thread::sleep(POLL);
+        }
     }
 }
 
 /// The living processes of a job on this machine.
+#[cfg(target_os = "linux")]
 fn processes(job: &str) -> Vec<u32> {
     let mark = format!("{JOB}={job}");
     let mut out = Vec::new();
@@ -284,4 +327,28 @@ fn processes(job: &str) -> Vec<u32> {
         }
     }
     out
+}
+
+/// The same of systems without `/proc`. Their `ps` shows the environment behind the command, of the user's own processes.
+#[cfg(all(unix, not(target_os = "linux")))]
+fn processes(job: &str) -> Vec<u32> {
+    let said = Command::new("ps")
+        .args(["-axEww", "-o", "pid=,command="])
+        .output();
+    let mark = format!("{JOB}={job}");
+    let text = said.map(|said| String::from_utf8_lossy(&said.stdout).into_owned());
+    let mut found = marked(&text.unwrap_or_default(), &mark);
+    found.retain(|pid| *pid != std::process::id());
+    found
+}
+
+/// The processes of a list of `ps` that have a word, as `NAME=value`, behind their numbers.
+#[cfg(any(all(unix, not(target_os = "linux")), test))]
+pub(super) fn marked(list: &str, word: &str) -> Vec<u32> {
+    let of_line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let pid = words.next()?.parse().ok()?;
+        words.any(|w| w == word).then_some(pid)
+    };
+    list.lines().filter_map(of_line).collect()
 }

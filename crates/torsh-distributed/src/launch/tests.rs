@@ -1,11 +1,12 @@
-//! Tests of launches, with a shell script in the place of a launcher.
+//! Tests of launches, with a shell script in the place of a launcher where there is a shell.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+#[cfg(unix)]
+use std::path::Path;
+use std::path::PathBuf;
 
 use super::command::Attempt;
-use super::find::family_of;
-use super::run::{Noted, relabel};
+use super::find::{family_of, names_one};
+use super::run::{Noted, marked, relabel};
 use super::*;
 
 /// A folder for a test.
@@ -15,12 +16,15 @@ fn folder(name: &str) -> PathBuf {
     path
 }
 
+#[cfg(unix)]
 fn script(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt;
     std::fs::write(path, text).unwrap();
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// A launcher that runs the ranks one after another and ends at the first that fails.
+#[cfg(unix)]
 fn launcher(folder: &Path) -> PathBuf {
     let path = folder.join("mpiexec");
     script(
@@ -42,6 +46,7 @@ done
 }
 
 #[test]
+#[cfg(unix)] // A shell script launches, and a shell script is launched.
 fn a_program_starts_again_until_it_ends_well() {
     let dir = folder("again");
     let program = dir.join("program");
@@ -86,6 +91,7 @@ fn a_program_starts_again_until_it_ends_well() {
 }
 
 #[test]
+#[cfg(unix)] // As above. torsh-core tests the jobs of Windows.
 fn processes_that_outlive_their_launcher_are_killed() {
     let dir = folder("left");
     let program = dir.join("program");
@@ -102,9 +108,18 @@ fn processes_that_outlive_their_launcher_are_killed() {
     options.mpiexec = Some(launcher(&dir));
     assert_eq!(launch(&options).unwrap().code, 3);
     let pid = std::fs::read_to_string(&pid).unwrap();
-    let status = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    let status = match cfg!(target_os = "linux") {
+        true => std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default(),
+        false => {
+            let ps = std::process::Command::new("ps")
+                .args(["-o", "stat=", "-p", pid.trim()])
+                .output();
+            String::from_utf8(ps.unwrap().stdout).unwrap()
+        }
+    };
     // It is gone, or waits for whoever takes over orphans.
-    assert!(status.is_empty() || status.contains(") Z "), "{status}");
+    let waits = status.contains(") Z ") || status.starts_with('Z');
+    assert!(status.is_empty() || waits, "{status}");
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
@@ -247,15 +262,49 @@ fn options_that_contradict_each_other_are_refused() {
     );
     assert!(refused(&|o| o.hosts = Host::list("a,a").unwrap()).contains("twice"));
     let none = refused(&|o| o.mpiexec = Some("/nowhere/mpiexec".into()));
+    let how = match cfg!(windows) {
+        true => "mpi_abi.dll",
+        false => "pip install mpich",
+    };
     assert!(
-        none.contains("/nowhere/mpiexec") && none.contains("pip install mpich"),
+        none.contains("/nowhere/mpiexec") && none.contains(how),
         "{none}"
     );
-    let other = refused(&|o| o.mpiexec = Some("/bin/echo".into()));
-    assert!(
-        other.contains("no launcher of MPICH or Open MPI"),
-        "{other}"
-    );
+    // Of all programs this is one that is surely there, and ends when it is asked for its version.
+    #[cfg(unix)]
+    {
+        let other = refused(&|o| o.mpiexec = Some("/bin/echo".into()));
+        assert!(
+            other.contains("no launcher of MPICH or Open MPI"),
+            "{other}"
+        );
+    }
+}
+
+#[test]
+fn programs_say_what_they_are_linked_to() {
+    let libraries: [&[u8]; 2] = [b"libmpi.so.40\0", b"libmpi.40.dylib\0"];
+    for (program, linked) in [
+        (&b"\x7fELF..libmpi.so.40\0.."[..], true),
+        (
+            b"\xcf\xfa\xed\xfe../opt/homebrew/lib/libmpi.40.dylib\0",
+            true,
+        ),
+        (b"\x7fELF..libmpi.so.12\0", false),
+        (b"MZ..libmpi.so.40\0", false),
+        (b"", false),
+    ] {
+        assert_eq!(names_one(program, &libraries), linked);
+    }
+}
+
+#[test]
+fn processes_are_found_by_a_word_of_their_environment() {
+    let list = "    1 /sbin/launchd\n  501 mpiexec -n 2 prog PATH=/bin TORSH_JOB=7-1 HOME=/Users/ada\n\
+                 502 prog TORSH_JOB=7-12\n  503 sh -c x TORSH_JOB=7-1\nPID bad TORSH_JOB=7-1\n";
+    assert_eq!(marked(list, "TORSH_JOB=7-1"), [501, 503]);
+    assert_eq!(marked(list, "TORSH_JOB=8"), [0u32; 0]);
+    assert_eq!(marked("", "TORSH_JOB=7-1"), [0u32; 0]);
 }
 
 #[test]
