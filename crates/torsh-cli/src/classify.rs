@@ -18,6 +18,8 @@ use crate::output::print;
 fn categories(path: &Path) -> Result<Vec<String>> {
     let text = std::fs::read_to_string(path)
         .map_err(|e| std::io::Error::new(e.kind(), format!("classify: {}: {e}", path.display())))?;
+    // Editors of Windows mark a text.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     Ok(text.lines().map(|line| line.trim().to_string()).collect())
 }
 

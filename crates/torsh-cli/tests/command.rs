@@ -29,6 +29,8 @@ impl Scratch {
             .args(args)
             .current_dir(&self.0)
             .env_clear()
+            // Programs of Windows find the system's libraries by it.
+            .envs(std::env::var_os("SystemRoot").map(|root| ("SystemRoot", root)))
             .env("HOME", &self.0)
             .env("TORCH_HOME", self.path("torch"))
             .env("HF_HOME", self.path("hf"))

@@ -1,7 +1,7 @@
 //! Tables of numbers in CSV files.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use csv::{ErrorKind, ReaderBuilder, StringRecord};
@@ -213,9 +213,15 @@ pub fn line_of(
     quoting: bool,
 ) -> Option<u64> {
     let (mut line, mut before, mut fields) = (1, 0, 0);
+    let mut source = BufReader::new(source);
+    // The mark that spreadsheets put ahead of UTF-8 is no part of the first value.
+    let mark = match source.fill_buf().ok()?.starts_with(b"\xef\xbb\xbf") {
+        true => 3,
+        false => 0,
+    };
     // Whether the record has begun, a value is at its start, within quotes, or just behind them.
     let (mut begun, mut start, mut quoted, mut closed) = (false, true, false, false);
-    for (place, byte) in (0..).zip(BufReader::new(source).bytes()) {
+    for (place, byte) in (0..).zip(source.bytes()).skip(mark) {
         let byte = byte.ok()?;
         let is_break = byte == b'\n' || byte == b'\r';
         begun |= place >= at && !is_break;

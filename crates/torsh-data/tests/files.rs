@@ -41,6 +41,17 @@ fn csv_columns_are_picked() -> Result<()> {
 }
 
 #[test]
+fn a_csv_file_of_a_spreadsheet_of_windows_is_read() -> Result<()> {
+    let text = "\u{feff}\"length\",kind\r\n1.5,a\r\n2.5,b\r\n";
+    let reader = CsvReader::new().target("kind").target_classes(true);
+    let table = reader.read_bytes(text.as_bytes())?;
+    assert_eq!(table.columns, ["length"]);
+    assert_eq!(table.classes, ["a", "b"]);
+    assert_eq!(table.features.to_vec::<f32>()?, [1.5, 2.5]);
+    Ok(())
+}
+
+#[test]
 fn csv_errors_name_the_place() {
     let text = |r: CsvReader, bytes: &[u8]| r.read_bytes(bytes).expect_err("bad").to_string();
     let e = text(CsvReader::new(), b"a,b\n1,2\n3,x\n");
@@ -78,6 +89,7 @@ fn csv_errors_count_every_line() {
         ("a,b\r\n\r\n1,2\r\n\r\n\r\n", 6),
         ("\n\na,b\n1,2\n", 5),
         ("\u{feff}\"a\",\"b\"\n\"1\",\"2\"\n", 3),
+        ("\u{feff}\"a\r\n\",\"b\"\r\n\"1\",\"2\"\r\n", 4),
         ("\"a\n\",b\n\"\n1\",\"2\r\n\"\n", 6),
         ("a,b\n\"\r\n1\r\n\",\"2\"\r\n", 5),
     ];

@@ -73,6 +73,8 @@ pub fn load_expected_hash(path: impl AsRef<Path>) -> Result<String> {
     let read = file.take(8192).read_to_string(&mut text);
     read.map_err(|e| io_error(&beside, e))?;
     // (sha256sum puts a backslash ahead of names with line breaks.)
+    // (Editors of Windows mark a text.)
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let word = text.split_whitespace().next().unwrap_or("");
     let hash = word.trim_start_matches('\\').to_ascii_lowercase();
     if hash.len() != 64 || !hash.bytes().all(|b| b.is_ascii_hexdigit()) {

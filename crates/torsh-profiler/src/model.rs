@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use torsh_core::os::processor_seconds;
 use torsh_tensor::{Result, TorshError};
 
 use crate::{MB, Profile, device};
@@ -23,7 +24,7 @@ pub struct PerformanceMetrics {
     /// What this thread allocated for tensors on the CPU.
     pub allocated_mb: f64,
     /// The share of the machine's processors that the process used, from 0 to 1; `None` where the
-    /// system does not tell (it does on Linux), or the time was too short for its clock.
+    /// system does not tell (Linux, Windows and macOS do), or the time was too short for its clock.
     pub cpu_utilization: Option<f64>,
     /// The share of the time in which a device beside the CPU worked on ops of this thread, from 0 to
     /// 1; `None` where none did.
@@ -93,7 +94,7 @@ impl ModelProfiler {
         *running = Some(Running {
             profile,
             allocated: device::allocated_bytes(),
-            cpu: cpu_seconds(),
+            cpu: processor_seconds(),
             began: Instant::now(),
         });
         Ok(())
@@ -116,7 +117,7 @@ impl ModelProfiler {
         let ops = || events.iter().filter(|e| e.name.starts_with("aten::"));
         let top = events.iter().filter(|e| e.parent.is_none());
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-        let cpu = cpu_seconds()
+        let cpu = processor_seconds()
             .zip(r.cpu)
             .map(|(after, before)| after - before);
         Ok(PerformanceMetrics {
@@ -145,15 +146,5 @@ impl fmt::Debug for ModelProfiler {
     }
 }
 
-/// Linux counts processor time for programs in hundredths of a second, on every architecture.
-const TICK: f64 = 0.01;
-
-/// The processor time of all threads of the process so far.
-fn cpu_seconds() -> Option<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The program's name comes second, in parentheses, and may hold anything.
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace().skip(11);
-    let mut ticks = || fields.next()?.parse::<f64>().ok();
-    Some((ticks()? + ticks()?) * TICK)
-}
+/// How finely processor time is counted: by Linux in hundredths of a second, by Windows in its ticks of about a 64th.
+const TICK: f64 = if cfg!(windows) { 1.0 / 64.0 } else { 0.01 };

@@ -11,6 +11,7 @@ use torsh_hub::{
 use torsh_nn::construct::Construction;
 use torsh_nn::{Linear, Module, ModuleExt, StateDict};
 use torsh_serialize::LeftOut;
+use torsh_serialize::files::is_path;
 use torsh_tensor::{Device, Result, Tensor, TorshError, cat, no_grad};
 
 use crate::blocks::Activation;
@@ -233,7 +234,7 @@ impl SentenceEmbedder {
         let hub = Hub::shared()?;
         let folder = match Path::new(source) {
             path if path.is_dir() => path.to_path_buf(),
-            path if path.is_absolute() || source.starts_with('.') => {
+            path if is_path(source) => {
                 return Err(broken(path, "there is no such folder"));
             }
             _ => hub.snapshot(source, &["*.json", "*.txt", "*.model", "*.safetensors"])?,
@@ -453,7 +454,7 @@ fn read(path: &Path) -> Result<Option<Value>> {
     }
     let text = std::fs::read(path)?;
     torsh_core::check_git_lfs(OP, path.display(), &text)?;
-    let value = serde_json::from_slice(&text);
+    let value = serde_json::from_slice(torsh_core::without_bom(&text));
     value.map(Some).map_err(|e| broken(path, &e.to_string()))
 }
 

@@ -151,6 +151,13 @@ fn the_three_forms_say_the_same() {
             "{name}"
         );
     }
+    // As an editor of Windows writes them.
+    for (_, name, text) in ALL {
+        let path = folder.join(name);
+        std::fs::write(&path, format!("\u{feff}{}", text.replace('\n', "\r\n"))).unwrap();
+        let read = ExperimentConfig::from_file(&path).unwrap();
+        assert_eq!(read, expected(), "{name}");
+    }
     let e = ExperimentConfig::from_file(folder.join("run.ini"))
         .unwrap_err()
         .to_string();

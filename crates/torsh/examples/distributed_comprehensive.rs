@@ -441,6 +441,8 @@ fn fingerprint(weights: &StateDict) -> Result<u64> {
 fn die() {
     let line = format!("kill -s KILL {}", std::process::id());
     let _ = Command::new("/bin/sh").args(["-c", &line]).status();
+    // A system without a shell.
+    std::process::abort();
 }
 
 fn run(args: &Args) -> Result<()> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// The folders of the repository that have something in them.
-const FOLDERS: [&str; 5] = [".ci", "benches", "crates", "data", "docs"];
+const FOLDERS: [&str; 6] = [".ci", ".github", "benches", "crates", "data", "docs"];
 
 /// The folder of the repository.
 pub fn root() -> PathBuf {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::tree::{documents, files, text};
 
 /// What a test, or a program that starts others, sets for its own children.
-const OWN: [&str; 12] = [
+const OWN: [&str; 13] = [
     "TORSH_FAULT_JOB",
     "TORSH_FAULT_TIMEOUT",
     "TORSH_FUZZ_DESCRIBE",
@@ -18,6 +18,7 @@ const OWN: [&str; 12] = [
     "TORSH_SAVE_UNTIL_KILLED",
     "TORSH_TEST_NOTHING_LEFT",
     "TORSH_TRAIN_UNTIL_INTERRUPTED",
+    "TORSH_TRAIN_UNTIL_SIGNAL",
 ];
 
 /// The variables of ToRSh in a text.

@@ -148,8 +148,10 @@ fn main() -> ExitCode {
 }
 
 fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path)
-        .map_err(|e| TorshError::invalid("torsh-plan", format!("{}: {e}", path.display())))
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| TorshError::invalid("torsh-plan", format!("{}: {e}", path.display())))?;
+    // Editors of Windows mark a text.
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_string())
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

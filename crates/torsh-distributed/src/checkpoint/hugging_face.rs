@@ -72,7 +72,8 @@ fn finish(dir: &Path, names: &[String], files: &[usize], total: u64) -> Result<(
         let Some(name) = name.to_str() else { continue };
         let ours = name == SINGLE || name == LIST || is_shard(name);
         if ours && !keep.contains(name) {
-            fs::remove_file(entry.path()).map_err(|e| io_error(&entry.path(), e))?;
+            let path = entry.path();
+            torsh_serialize::files::remove(&path).map_err(|e| io_error(&path, e))?;
         }
     }
     Ok(())
@@ -220,8 +221,8 @@ pub(super) fn load(dir: &Path) -> Result<StateDict> {
         let single = readable(&dir.join(SINGLE))?;
         return Ok(single.tensors.into_iter().collect());
     }
-    let text = fs::read_to_string(&path).map_err(|e| io_error(&path, e))?;
-    let list: Json = serde_json::from_str(&text)
+    let text = fs::read(&path).map_err(|e| io_error(&path, e))?;
+    let list: Json = serde_json::from_slice(torsh_core::without_bom(&text))
         .map_err(|e| broken(&path, format!("the list of files is damaged: {e}")))?;
     let Some(map) = list["weight_map"].as_object() else {
         return Err(broken(&path, "it has no `weight_map`"));

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use torsh_serialize::files::is_windows_name;
 use torsh_tensor::{DType, Result, TorshError};
 
 use super::piece::within;
@@ -116,7 +117,11 @@ pub(super) fn broken(path: &Path, why: impl std::fmt::Display) -> TorshError {
 
 /// Whether a name is of a file right in a folder.
 pub(super) fn is_plain(name: &str) -> bool {
-    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
+    !name.is_empty()
+        && name != "."
+        && name != ".."
+        && !name.contains(['/', '\\', '\0'])
+        && (cfg!(not(windows)) || is_windows_name(name))
 }
 
 impl Index {

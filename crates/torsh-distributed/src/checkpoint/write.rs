@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
-use torsh_serialize::crc32;
+use torsh_serialize::{crc32, files};
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
 use super::index::{BLOCK, PieceIndex, io_error};
@@ -161,13 +161,9 @@ fn write_tensor(
     Ok(sums)
 }
 
-/// Puts the names in a folder on the disk, where the system lets a folder be synced.
+/// Puts the names in a folder on the disk.
 pub(super) fn sync_folder(folder: &Path) -> Result<()> {
-    if cfg!(not(unix)) {
-        return Ok(());
-    }
-    let synced = File::open(folder).and_then(|f| f.sync_all());
-    synced.map_err(|e| io_error(folder, e))
+    files::sync_folder(folder).map_err(|e| io_error(folder, e))
 }
 
 /// The sizes of files, and the pieces of each tensor, of all ranks.

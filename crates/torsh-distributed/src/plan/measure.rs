@@ -467,7 +467,7 @@ fn measure_all(group: &ProcessGroup, extent: &Extent, budget: f64) -> Result<Mea
         }],
         flops: 2.0 * (extent.square as f64).powi(3) / product,
         memory_bandwidth: 2.0 * 4.0 * extent.long as f64 / copied,
-        memory: memory_of_the_machine().unwrap_or(16e9),
+        memory: torsh_core::os::physical_memory().map_or(16e9, |bytes| bytes as f64),
         stragglers: stragglers(group, extent.gpt, 10.0 * budget)?,
         shared_cores: shared,
         measured,
@@ -478,14 +478,6 @@ fn measure_all(group: &ProcessGroup, extent: &Extent, budget: f64) -> Result<Mea
         model,
         checks,
     })
-}
-
-/// Bytes of memory, where the system says so in its usual place.
-fn memory_of_the_machine() -> Option<f64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|l| l.starts_with("MemTotal:"))?;
-    let kib: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kib * 1024.0)
 }
 
 /// How much longer than the mean one rank's step takes now and then: steps whose ranks wait for one another take as long as

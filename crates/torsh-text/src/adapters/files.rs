@@ -139,7 +139,7 @@ impl<M: Module> LoraModel<M> {
         }
         let text = std::fs::read(&path)?;
         torsh_core::check_git_lfs(CONFIG, path.display(), &text)?;
-        let config = serde_json::from_slice(&text);
+        let config = serde_json::from_slice(torsh_core::without_bom(&text));
         let config = LoraConfig::from_json(config.map_err(|e| broken(e.to_string()))?)?;
         let state = load_state_dict(file(source, &[WEIGHTS, OLD_WEIGHTS])?)?;
         let mut base = resized(base, &state)?;

@@ -9,18 +9,21 @@ pub(super) fn at(op: &str, path: &Path, e: std::io::Error) -> TorshError {
     std::io::Error::new(e.kind(), format!("{op}: {}: {e}", path.display())).into()
 }
 
-/// The text of a file.
+/// The text of a file, without the mark that Windows puts ahead of one.
 pub(super) fn text(op: &'static str, path: &Path) -> Result<String> {
     let bytes = std::fs::read(path).map_err(|e| at(op, path, e))?;
     torsh_core::check_git_lfs(op, path.display(), &bytes)?;
-    String::from_utf8(bytes).map_err(|e| {
+    let mut text = String::from_utf8(bytes).map_err(|e| {
         let why = format!(
             "{}: byte {} is not UTF-8",
             path.display(),
             e.utf8_error().valid_up_to()
         );
         TorshError::format(op, why)
-    })
+    })?;
+    let mark = text.len() - torsh_core::without_bom(text.as_bytes()).len();
+    text.drain(..mark);
+    Ok(text)
 }
 
 /// The lines of a text without their ends (`\n` or `\r\n`), and without an empty one at the end.
@@ -117,6 +120,16 @@ pub(super) mod tests {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.0);
         }
+    }
+
+    #[test]
+    fn the_mark_of_windows_is_no_part_of_a_text() -> Result<()> {
+        let files = [("a.txt", "\u{feff}a\r\nb\r\n"), ("b.txt", "\u{feff}")];
+        let folder = Folder::new("mark", &files)?;
+        let a = text("test", &folder.0.join("a.txt"))?;
+        assert_eq!(lines(&a).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(text("test", &folder.0.join("b.txt"))?, "");
+        Ok(())
     }
 
     #[test]

@@ -608,7 +608,7 @@ impl GenerationOptions {
         };
         let bytes = std::fs::read(&path)?;
         torsh_core::check_git_lfs(FILE, path.display(), &bytes)?;
-        let config = serde_json::from_slice(&bytes)
+        let config = serde_json::from_slice(torsh_core::without_bom(&bytes))
             .map_err(|e| error(format!("{}: {e}", path.display())))?;
         GenerationOptions::from_json(config)
     }

@@ -126,8 +126,8 @@ impl Whisper {
             let bytes = std::fs::read(&path).map_err(|e| io_error("Whisper", &path, &e))?;
             let broken =
                 |why: &str| TorshError::format("Whisper", format!("{}: {why}", path.display()));
-            let config: Value =
-                serde_json::from_slice(&bytes).map_err(|e| broken(&e.to_string()))?;
+            let config: Value = serde_json::from_slice(torsh_core::without_bom(&bytes))
+                .map_err(|e| broken(&e.to_string()))?;
             let ids = |name: &str| match &config[name] {
                 Value::Null => Ok(Vec::new()),
                 ids => {

@@ -72,7 +72,7 @@ pub(super) fn read(op: &'static str, path: &Path) -> Result<Vec<u8>> {
 
 /// The JSON of a file.
 pub(super) fn json(bytes: &[u8], file: &str) -> Result<Value> {
-    serde_json::from_slice(bytes).map_err(|e| {
+    serde_json::from_slice(torsh_core::without_bom(bytes)).map_err(|e| {
         TorshError::format(OP, format!("{file} is not JSON: {}", short(&e.to_string())))
     })
 }
@@ -241,6 +241,16 @@ mod tests {
         let e = t.encode_with("a a ab ab", &options)?;
         assert_eq!(e.ids, [3, 3, 1, 1, 1, 2]);
         assert_eq!(t.decode(&[1, 2, 1], false)?, "ab a");
+        Ok(())
+    }
+
+    #[test]
+    fn line_ends_and_the_mark_of_windows_change_nothing() -> Result<()> {
+        let plain = parse_tokenizer(GOOD.as_bytes(), "t.json")?;
+        let windows = format!("\u{feff}{}", GOOD.replace('\n', "\r\n"));
+        let t = parse_tokenizer(windows.as_bytes(), "t.json")?;
+        assert_eq!(t.to_json()?, plain.to_json()?);
+        assert_eq!(t.encode("A AB x")?.ids, [1, 1, 2, 0]);
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use tokenizers as tk;
 use torsh_hub::Hub;
+use torsh_serialize::files::is_path;
 use torsh_tensor::named::Named;
 use torsh_tensor::{Result, TorshError};
 
@@ -59,7 +60,7 @@ pub(super) fn load(source: &str) -> Result<Tokenizer> {
     if path.is_file() {
         return load_file(path);
     }
-    if path.is_absolute() || source.starts_with('.') {
+    if is_path(source) {
         let why = format!("there is no file or folder `{}`", files::short(source));
         return Err(
             std::io::Error::new(std::io::ErrorKind::NotFound, format!("{OP}: {why}")).into(),
@@ -288,8 +289,11 @@ fn begin_and_end(
 /// The templates of a folder: files before fields of the configuration.
 fn templates(folder: &Path, config: &Map<String, Value>) -> Result<ChatTemplates> {
     let wrong = |file: &str, why: &str| TorshError::format(OP, format!("{file}: {why}"));
-    let text = |(bytes, file): (Vec<u8>, String)| {
-        String::from_utf8(bytes).map_err(|_| wrong(&file, "it is not UTF-8"))
+    let text = |(bytes, file): (Vec<u8>, String)| -> Result<String> {
+        let text = std::str::from_utf8(torsh_core::without_bom(&bytes));
+        let text = text.map_err(|_| wrong(&file, "it is not UTF-8"))?;
+        // As Python reads texts: a template from Windows writes the same prompt.
+        Ok(text.replace("\r\n", "\n"))
     };
     let mut found = ChatTemplates::default();
     for (file, fields) in [

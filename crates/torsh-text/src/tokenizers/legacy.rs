@@ -2,6 +2,7 @@
 //! Each becomes the fields of a `tokenizer.json`.
 
 use serde_json::{Map, Value, json};
+use torsh_core::without_bom;
 use torsh_tensor::{Result, TorshError};
 
 use super::files;
@@ -25,7 +26,8 @@ fn wrong(file: &str, why: &str) -> TorshError {
 }
 
 fn text<'a>(bytes: &'a [u8], file: &str) -> Result<&'a str> {
-    std::str::from_utf8(bytes).map_err(|e| wrong(file, &format!("it is not UTF-8: {e}")))
+    std::str::from_utf8(without_bom(bytes))
+        .map_err(|e| wrong(file, &format!("it is not UTF-8: {e}")))
 }
 
 /// The lines of a text, without the last one where it is empty.
@@ -257,6 +259,11 @@ mod tests {
         assert_eq!(t.pad_token_id(), Some(0));
         let t = read(json!({ "do_lower_case": false }))?;
         assert_eq!(t.encode("Hellos \u{e9}")?.ids, [2, 1, 7, 3]);
+        let windows = format!("\u{feff}{}", vocab.replace('\r', "").replace('\n', "\r\n"));
+        let f = word_piece(windows.as_bytes(), "vocab.txt", None, &config(json!({})))?;
+        let t = files::from_fields(f, "vocab.txt")?;
+        assert_eq!(t.encode("Hellos \u{c9}")?.ids, [2, 5, 6, 8, 3]);
+        assert_eq!(t.pad_token_id(), Some(0));
         let broken = word_piece(b"a\nb\n", "vocab.txt", None, &Map::new());
         assert!(broken.is_err_and(|e| e.to_string().contains("[UNK]")));
         let broken = word_piece(b"[UNK]\n\xff\n", "vocab.txt", None, &Map::new());
@@ -285,6 +292,15 @@ mod tests {
         assert_eq!(t.encode("hi hi")?.offsets[2], (3, 5));
         assert_eq!(t.decode(&[4, 6], false)?, "hi hi");
         assert_eq!(read("Qwen2Tokenizer")?.encode("hi hi")?.ids, [4, 6]);
+        let windows = |text: &str| format!("\u{feff}{}", text.replace('\n', "\r\n"));
+        let f = byte_pairs(
+            (windows(vocab).as_bytes(), "vocab.json"),
+            (windows(merges).as_bytes(), "merges.txt"),
+            Some("GPT2Tokenizer"),
+            &Map::new(),
+        )?;
+        let t = files::from_fields(f, "merges.txt")?;
+        assert_eq!(t.encode("hi hi")?.ids, [4, 6]);
         let broken = byte_pairs(
             (b"{\"a\": 0}", "vocab.json"),
             (b"a a\n", "merges.txt"),

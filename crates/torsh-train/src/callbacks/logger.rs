@@ -17,7 +17,7 @@ fn replace(path: &Path, text: &[u8]) -> Result<()> {
     let io = |e| io_error(path, e);
     let beside = path.with_extension(format!("{}.tmp", std::process::id()));
     std::fs::write(&beside, text).map_err(io)?;
-    std::fs::rename(&beside, path).map_err(io)
+    torsh_serialize::files::replace(&beside, path).map_err(io)
 }
 
 fn append(path: &Path, text: &[u8]) -> Result<()> {

@@ -191,11 +191,12 @@ impl Callback for ModelCheckpoint {
             v => Some(v.as_float()?),
         };
         let kept = state.get("kept")?.as_list()?.iter();
-        // Only files of this folder: a checkpoint must not name others to be removed.
+        // Only files of this folder: a checkpoint must not name others to be removed. It may have been written on another
+        // system, whose paths have other separators.
         let name = |v: &Value| {
-            Ok(Path::new(v.as_str()?)
-                .file_name()
-                .map(|n| self.folder.join(n)))
+            let name = v.as_str()?.rsplit(['/', '\\']).next();
+            let name = Path::new(name.unwrap_or_default()).file_name();
+            Ok(name.map(|n| self.folder.join(n)))
         };
         let kept = kept.map(name).collect::<Result<Vec<_>>>()?;
         self.kept = kept.into_iter().flatten().collect();

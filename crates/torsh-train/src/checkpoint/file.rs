@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use torsh_serialize::{LoadOptions, pt};
+use torsh_serialize::{LoadOptions, files, pt};
 use torsh_tensor::{Result, TorshError};
 
 use super::Checkpoint;
@@ -31,17 +31,11 @@ pub(super) fn beside(path: &Path, end: &str) -> Result<PathBuf> {
     Ok(path.with_file_name(hidden))
 }
 
-/// The folder that a path is in.
-pub(super) fn parent(path: &Path) -> &Path {
-    let folder = path.parent().filter(|f| !f.as_os_str().is_empty());
-    folder.unwrap_or(Path::new("."))
-}
-
 /// Removes what processes that were killed while they wrote `path` have left.
 pub(super) fn clean(path: &Path) -> Result<()> {
     let start = beside(path, "")?;
     let start = start.file_name().unwrap_or_default().as_encoded_bytes();
-    let Ok(entries) = std::fs::read_dir(parent(path)) else {
+    let Ok(entries) = std::fs::read_dir(files::parent(path)) else {
         return Ok(());
     };
     for entry in entries.flatten() {

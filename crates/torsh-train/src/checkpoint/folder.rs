@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value as Json, json};
-use torsh_serialize::{LoadOptions, Value, pt, safetensors};
+use torsh_serialize::{LoadOptions, Value, files, pt, safetensors};
 use torsh_tensor::{DType, Result, TorshError};
 
-use super::file::{beside, clean, io_error, parent};
+use super::file::{beside, clean, io_error};
 use super::{Checkpoint, VERSION, tensors};
 
 const MODEL: &str = "model.safetensors";
@@ -35,13 +35,9 @@ fn sum(path: &Path) -> Result<(u64, u32)> {
     }
 }
 
-/// Puts the names in a folder on the disk, where the system lets a folder be synced.
+/// Puts the names in a folder on the disk.
 fn sync_folder(folder: &Path) -> Result<()> {
-    if cfg!(not(unix)) {
-        return Ok(());
-    }
-    let synced = File::open(folder).and_then(|f| f.sync_all());
-    synced.map_err(|e| io_error(folder, e))
+    files::sync_folder(folder).map_err(|e| io_error(folder, e))
 }
 
 #[track_caller]
@@ -106,12 +102,16 @@ fn exchange(new: &Path, path: &Path) -> Result<()> {
         if previous.exists() {
             fs::remove_dir_all(&previous).map_err(io)?;
         }
-        fs::rename(path, &previous).map_err(io)?;
+        files::rename_folder(path, &previous).map_err(io)?;
     }
-    fs::rename(new, path).map_err(io)?;
-    sync_folder(parent(path))?;
+    files::rename_folder(new, path).map_err(io)?;
+    sync_folder(files::parent(path))?;
     if previous.exists() {
-        fs::remove_dir_all(&previous).map_err(io)?;
+        let removed = fs::remove_dir_all(&previous);
+        // On Windows a file of it may be open; the next save removes it.
+        if !cfg!(windows) {
+            removed.map_err(io)?;
+        }
     }
     Ok(())
 }

@@ -166,12 +166,14 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str, format: Format, name: &str)
 #[track_caller]
 pub(super) fn open(path: &Path) -> Result<(String, Format)> {
     let format = Format::of(path)?;
-    let text = std::fs::read_to_string(path).map_err(|e| {
+    let mut text = std::fs::read_to_string(path).map_err(|e| {
         TorshError::from(std::io::Error::new(
             e.kind(),
             format!("{}: {e}", path.display()),
         ))
     })?;
+    let mark = text.len() - torsh_core::without_bom(text.as_bytes()).len();
+    text.drain(..mark);
     Ok((text, format))
 }
 

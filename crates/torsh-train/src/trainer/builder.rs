@@ -329,7 +329,7 @@ impl<M: Module, B> TrainerBuilder<M, B> {
         self
     }
 
-    /// Lets Ctrl-C (and SIGTERM) end training after the batch it is at, with a checkpoint at
+    /// Lets Ctrl-C (and SIGTERM, or Ctrl-Break on Windows) end training after the batch it is at, with a checkpoint at
     /// `path`; a second one ends the process at once.
     pub fn on_interrupt(mut self, path: impl Into<PathBuf>) -> Self {
         self.settings.interrupt = Some(path.into());

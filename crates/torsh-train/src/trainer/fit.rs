@@ -183,7 +183,7 @@ impl<M: Module, B> Trainer<M, B> {
                 Request::Remove(path) => {
                     let removed = match path.is_dir() {
                         true => std::fs::remove_dir_all(&path),
-                        false => std::fs::remove_file(&path),
+                        false => torsh_serialize::files::remove(&path),
                     };
                     match removed {
                         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {

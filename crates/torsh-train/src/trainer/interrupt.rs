@@ -8,6 +8,27 @@ use signal_hook::SigId;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use torsh_tensor::Result;
 
+/// The signals that ask a process to end. On Windows the C library makes them of what the console sends: SIGINT of Ctrl-C, and
+/// number 21 (SIGBREAK) of Ctrl-Break, which is also what programs send to those that they started.
+#[cfg(not(windows))]
+const ASKING: [i32; 2] = [SIGINT, SIGTERM];
+#[cfg(windows)]
+const ASKING: [i32; 3] = [SIGINT, SIGTERM, 21];
+
+/// Lets a signal do what it does by default, where the flag is set.
+fn by_default(signal: i32, flag: Arc<AtomicBool>) -> std::io::Result<SigId> {
+    #[cfg(not(windows))]
+    {
+        signal_hook::flag::register_conditional_default(signal, flag)
+    }
+    #[cfg(windows)]
+    {
+        /// The exit code of a process that Ctrl-C ended, 0xC000013A.
+        const CONTROL_C_EXIT: i32 = -1_073_741_510;
+        signal_hook::flag::register_conditional_shutdown(signal, CONTROL_C_EXIT, flag)
+    }
+}
+
 struct Signals {
     /// Set by a signal, and while nothing listens: then a signal does what it does by default.
     flag: Arc<AtomicBool>,
@@ -20,17 +41,17 @@ static SIGNALS: LazyLock<Signals> = LazyLock::new(|| Signals {
     listening: Mutex::new(None),
 });
 
-/// As long as this lives, the first SIGINT or SIGTERM only sets a flag; the second one ends the
-/// process as it would have done without.
+/// As long as this lives, the first signal that asks for the end only sets a flag; the second one
+/// ends the process as it would have done without.
 pub(super) struct Listening(());
 
 impl Listening {
     pub(super) fn start() -> Result<Listening> {
         let mut listening = SIGNALS.listening.lock();
         if listening.is_none() {
-            for signal in [SIGINT, SIGTERM] {
+            for signal in ASKING {
                 // In this order: a signal sees the flag of those before it.
-                signal_hook::flag::register_conditional_default(signal, SIGNALS.flag.clone())?;
+                by_default(signal, SIGNALS.flag.clone())?;
                 signal_hook::flag::register(signal, SIGNALS.flag.clone())?;
             }
         }
@@ -59,11 +80,11 @@ impl Drop for Listening {
     }
 }
 
-/// As long as this lives, SIGINT and SIGTERM are noted instead of ending the process: for a program that
-/// passes them on to others. Afterwards they have no effect.
+/// As long as this lives, SIGINT and SIGTERM (on Windows Ctrl-C and Ctrl-Break) are noted instead of ending the process: for
+/// a program that passes them on to others. Afterwards they have no effect.
 #[derive(Debug)]
 pub struct CaughtSignals {
-    flags: [(i32, Arc<AtomicBool>); 2],
+    flags: Vec<(i32, Arc<AtomicBool>)>,
     ids: Vec<SigId>,
 }
 
@@ -78,7 +99,7 @@ impl CaughtSignals {
     #[torsh_tensor::names_caller(Self)]
     pub fn start() -> Result<CaughtSignals> {
         let mut caught = CaughtSignals {
-            flags: [SIGINT, SIGTERM].map(|signal| (signal, Arc::default())),
+            flags: ASKING.map(|signal| (signal, Arc::default())).into(),
             ids: Vec::new(),
         };
         for (signal, flag) in &caught.flags {

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
+use torsh_serialize::files;
 use torsh_tensor::{Result, TorshError, options};
 
 use super::common::{broken, io_error, read_bounded};
@@ -127,7 +128,7 @@ fn merge(from: &Path, to: &Path) -> io::Result<()> {
         if entry.file_type()?.is_dir() && target.is_dir() {
             merge(&source, &target)?;
         } else {
-            fs::rename(&source, &target)?;
+            files::replace(&source, &target)?;
         }
     }
     Ok(())
@@ -211,6 +212,12 @@ impl Unpacking<'_> {
         let mut depth = 0;
         for part in Path::new(name).components() {
             match part {
+                // It would be a device, a stream of another file, or a file of another name.
+                Component::Normal(part)
+                    if cfg!(windows) && !part.to_str().is_some_and(files::is_windows_name) =>
+                {
+                    return Err(self.in_entry(name, "Windows has no file of this name"));
+                }
                 Component::Normal(part) => path.push(part),
                 Component::CurDir => continue,
                 _ => return Err(self.in_entry(name, "its name leads out of the folder")),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer};
@@ -213,13 +213,20 @@ impl Images {
             let file = File::open(path).map_err(|e| io_error(path, e))?;
             Ok::<_, TorshError>(BufReader::with_capacity(1 << 17, file))
         };
+        // What Windows puts ahead of a text in UTF-8 is none of JSON's.
+        let marked = |mut file: BufReader<File>| {
+            let start = file.fill_buf().map_err(|e| io_error(path, e))?;
+            let mark = start.len() - torsh_core::without_bom(start).len();
+            file.consume(mark);
+            Ok::<_, TorshError>(file)
+        };
         let mut file = open()?;
         check_git_lfs(op, path, &mut file)?;
-        let read: Annotations = match serde_json::from_reader(file) {
+        let read: Annotations = match serde_json::from_reader(marked(file)?) {
             Ok(read) => read,
             Err(e) => {
                 // Read once more for the place: following it costs time that a good file need not take.
-                let mut from = serde_json::Deserializer::from_reader(open()?);
+                let mut from = serde_json::Deserializer::from_reader(marked(open()?)?);
                 let placed = serde_path_to_error::deserialize::<_, Annotations>(&mut from);
                 return Err(match placed {
                     Err(e) if e.path().iter().next().is_some() => {

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use torsh_data::codec::png_indices;
+use torsh_serialize::files::is_windows_name;
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
 use crate::io::{ImageReadMode, ReadOptions, read_image_with};
@@ -338,7 +339,10 @@ pub(super) fn check_git_lfs(
 /// A file of text.
 #[track_caller]
 pub(super) fn read_text(op: &'static str, path: &Path) -> Result<String> {
-    String::from_utf8(read(path)?).map_err(|e| {
+    let mut bytes = read(path)?;
+    let mark = bytes.len() - torsh_core::without_bom(&bytes).len();
+    bytes.drain(..mark);
+    String::from_utf8(bytes).map_err(|e| {
         let line = line_of(&e.as_bytes()[..e.utf8_error().valid_up_to()]);
         broken(op, path, format!("line {line}: this is not UTF-8"))
     })
@@ -376,7 +380,10 @@ pub(super) fn read_rgb(path: &Path) -> Result<Tensor> {
 /// A path within a folder that a file names: neither absolute nor with `..`.
 #[track_caller]
 pub(super) fn inside(op: &'static str, folder: &Path, name: &str) -> Result<PathBuf> {
-    let plain = |c: Component<'_>| matches!(c, Component::Normal(_) | Component::CurDir);
+    let plain = |c: Component<'_>| match c {
+        Component::Normal(part) => cfg!(not(windows)) || part.to_str().is_some_and(is_windows_name),
+        c => c == Component::CurDir,
+    };
     let path = Path::new(name);
     if name.is_empty() || name.contains('\0') || !path.components().all(plain) {
         let why = format!("{name:?} is no name of a file in {}", folder.display());

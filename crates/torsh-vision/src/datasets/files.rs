@@ -202,8 +202,8 @@ impl Food101 {
         if !path.is_file() {
             return Err(missing(OP, &path, "download(true) gets it"));
         }
-        let listed: Listed =
-            serde_json::from_slice(&read(&path)?).map_err(|e| broken(OP, &path, e))?;
+        let listed: Listed = serde_json::from_slice(torsh_core::without_bom(&read(&path)?))
+            .map_err(|e| broken(OP, &path, e))?;
         let mut classes: Vec<String> = listed.0.iter().map(|(class, _)| class.clone()).collect();
         classes.sort();
         let mut items = Vec::new();

@@ -494,7 +494,8 @@ fn coco() -> Result<()> {
       ],
       "categories": [{"id": 18, "name": "dog", "supercategory": "animal"}]
     }"#;
-    let file = root.write("instances.json", json);
+    // As an editor of Windows writes it.
+    let file = root.write("instances.json", format!("\u{feff}{json}"));
     let open = || CocoDetection::builder(root.0.join("images"), &file).build();
     let data = open()?;
     assert_eq!(

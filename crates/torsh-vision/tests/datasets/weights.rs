@@ -122,6 +122,10 @@ fn enums_and_names() -> Result<()> {
     ));
     assert!(matches!(Weights::from("a/DEFAULT.pth"), Weights::File(_)));
     assert!(matches!(Weights::from("file:///a/b.pth"), Weights::File(p) if p.ends_with("b.pth")));
+    if cfg!(windows) {
+        let file = Weights::from("file:///C:/a.pth");
+        assert!(matches!(file, Weights::File(p) if p == std::path::Path::new("C:/a.pth")));
+    }
 
     let text = |e: torsh_tensor::TorshError| e.to_string();
     let unknown = get_weight("ResNet50_Weights.IMAGENET1K_V3")

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use torsh_nn::module::{walk, walk_mut};
 use torsh_nn::{Buffer, FieldMut, FieldRef, Module, Parameter, StateDict};
 use torsh_serialize::Value;
+use torsh_serialize::files::path_of_url;
 use torsh_serialize::torch_cache::hash_in_file_name;
 use torsh_tensor::{Result, Tensor, TorshError};
 
@@ -71,7 +72,7 @@ pub enum Weights {
 impl From<&str> for Weights {
     fn from(text: &str) -> Weights {
         if let Some(path) = text.strip_prefix("file://") {
-            return Weights::File(PathBuf::from(path));
+            return Weights::File(path_of_url(path));
         }
         if text.contains("://") {
             return match info::of_url(text) {
