@@ -99,12 +99,14 @@ fn a_file_and_its_places() {
         path,
         repo.join("snapshots").join(COMMIT).join("config.json")
     );
-    let hash = git_hash(b"{\"a\": 1}");
-    #[cfg(unix)]
-    assert_eq!(
-        std::fs::read_link(&path).unwrap(),
-        PathBuf::from(format!("../../blobs/{hash}"))
-    );
+    // Windows may refuse links.
+    if cfg!(unix) {
+        let hash = git_hash(b"{\"a\": 1}");
+        assert_eq!(
+            std::fs::read_link(&path).unwrap(),
+            PathBuf::from(format!("../../blobs/{hash}"))
+        );
+    }
     assert_eq!(
         std::fs::read_to_string(repo.join("refs/main")).unwrap(),
         COMMIT
