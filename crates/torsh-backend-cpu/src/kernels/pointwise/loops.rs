@@ -227,6 +227,8 @@ unsafe fn groups<A: Arch, T: Copy, R: Row<T>>(
             // An empty instruction keeps LLVM from unrolling a group and then vectorising over
             // groups, with strided loads.
             #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+            // Stable Rust has none for WebAssembly.
+            #[cfg(not(target_arch = "wasm32"))]
             std::arch::asm!("", options(nomem, nostack, preserves_flags));
             // Whole arrays: a debug build then checks one pointer per group, not per element.
             let (x, y, z) = (
@@ -266,6 +268,8 @@ unsafe fn one_by_one<A: Arch, T: Copy, R: Row<T>>(
         let to = out as *mut Packed<R::Out>;
         for i in 0..n {
             // An empty instruction keeps LLVM from vectorising and unrolling the loop.
+            // Stable Rust has none for WebAssembly.
+            #[cfg(not(target_arch = "wasm32"))]
             std::arch::asm!("", options(nomem, nostack, preserves_flags));
             let x = [(*a.add(i)).0, (*b.add(i)).0, (*c.add(i)).0];
             *to.add(i) = Packed(R::apply::<A>(x, p));
