@@ -38,7 +38,8 @@ impl<T> Ptr<T> {
     }
 }
 
-/// Uninitialised scratch memory for `n` values.
+/// Uninitialised scratch memory for `n` values. In a debug build all its bits are set, which is NaN for floats: a kernel
+/// that reads what it has not written then gives NaN, not what a former user of the memory left there.
 pub(crate) struct Scratch<T> {
     block: Block,
     of: PhantomData<T>,
@@ -51,6 +52,10 @@ impl<T> Scratch<T> {
             .checked_mul(size_of::<T>())
             .ok_or_else(|| TorshError::out_of_memory(torsh_core::Device::Cpu, usize::MAX))?;
         let block = allocate(bytes)?;
+        if cfg!(debug_assertions) {
+            // SAFETY: the block has so many bytes.
+            unsafe { block.ptr().as_ptr().write_bytes(u8::MAX, bytes) };
+        }
         Ok(Scratch {
             block,
             of: PhantomData,

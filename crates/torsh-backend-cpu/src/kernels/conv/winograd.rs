@@ -359,6 +359,7 @@ impl WinogradJob<'_> {
             let x = Outputs {
                 from: sums,
                 width: self.width(),
+                lanes: self.lanes(panel),
                 channels: channels.len(),
                 bias: self
                     .epilogue

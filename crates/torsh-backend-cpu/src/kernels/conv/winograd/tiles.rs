@@ -161,9 +161,10 @@ pub(super) struct WinogradTarget {
 
 /// The transform of a panel of some output channels.
 pub(super) struct Outputs<'a> {
-    /// For each channel the products of `width` tiles.
+    /// For each channel the products of `width` tiles, of which the first `lanes` were computed.
     pub from: *const f32,
     pub width: usize,
+    pub lanes: usize,
     pub channels: usize,
     pub bias: Option<*const f32>,
     /// The first channel of the first image, and the steps to the next channel and the next row.
@@ -185,7 +186,7 @@ unsafe fn output_rows<L: Arch, V: Vector<T = f32>>(x: &Outputs<'_>) -> bool {
         let mut planes = [0.0f32; SIDE * SIDE * WIDEST];
         for c in 0..x.channels {
             let bias = V::splat(x.bias.map_or(0.0, |b| *b.add(c)));
-            for v in (0..x.width).step_by(V::N) {
+            for v in (0..x.lanes).step_by(V::N) {
                 let from = x.from.add(c * PRODUCTS * x.width + v);
                 let mut rows = [[zero; POINTS]; SIDE];
                 for j in 0..POINTS {
