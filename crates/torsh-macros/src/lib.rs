@@ -189,10 +189,22 @@ pub fn by_name(call: TokenStream, record: TokenStream) -> TokenStream {
 
 /// A unit test that is compiled within its library, where the feature `unit-tests` is on, and run by a test program that
 /// collects all of them (`crate::testing::UnitTest`). A crate whose compilation takes minutes has its unit tests so, because
-/// `#[test]` compiles the whole library again.
+/// `#[test]` compiles the whole library again. A test that a machine cannot run says so and returns: `ignore` and
+/// `should_panic` are attributes of `#[test]` alone, and errors here.
 #[proc_macro_attribute]
 pub fn unit_test(_: TokenStream, function: TokenStream) -> TokenStream {
     let function = proc_macro2::TokenStream::from(function);
+    let before_name = function.clone().into_iter();
+    for token in before_name.take_while(|t| t.to_string() != "fn") {
+        let attribute = token.to_string();
+        if ["ignore", "should_panic"]
+            .iter()
+            .any(|a| attribute.contains(a))
+        {
+            let why = "`#[unit_test]` knows neither `ignore` nor `should_panic`: return from the test, or catch the panic";
+            return quote::quote!(::core::compile_error!(#why);).into();
+        }
+    }
     let mut words = function.clone().into_iter();
     let is_fn = |t: &proc_macro2::TokenTree| t.to_string() == "fn";
     let name = words.find(is_fn).and_then(|_| words.next());

@@ -19,7 +19,9 @@ use crate::memory::dense::{Ptr, Scratch};
 use crate::memory::operands::missing;
 use crate::memory::stream;
 use crate::scalar::Real;
-use crate::simd::{FloatVector, Vector};
+use crate::simd::FloatVector;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use crate::simd::Vector;
 use crate::simd::{Level, level};
 
 /// The most rows that are summed at once, so that each row of the image is read for up to three of
@@ -191,6 +193,7 @@ unsafe fn band<V: FloatVector, const H: usize, const C: usize>(b: &DepthwiseRows
 /// Computes a band.
 pub(super) type DepthwiseRowsFn<T> = unsafe fn(&DepthwiseRows<T>);
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! bands {
     ($name:ident, $v:ty, $rows:literal $vectors:literal $(, $features:literal)?) => {
         /// # Safety
