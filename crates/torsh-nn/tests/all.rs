@@ -9,6 +9,7 @@ mod layers;
 mod lazy;
 mod modules;
 mod orthogonal;
+mod prune;
 mod pytorch;
 mod recurrent;
 mod state_dicts;

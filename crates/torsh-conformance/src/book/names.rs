@@ -117,6 +117,7 @@ const NAMESPACES: &[(&str, &[&str], &str)] = &[
         &["torsh_nn"],
         "utils::parametrizations::",
     ),
+    ("nn.utils.prune.", &["torsh_nn"], "utils::prune::"),
     ("nn.utils.", &["torsh_nn"], "utils::"),
     ("nn.functional.", &[], ""),
     ("nn.", &["torsh_nn"], ""),

@@ -5,6 +5,7 @@ mod fuse;
 mod orthogonal;
 pub mod parametrizations;
 mod prefix;
+pub mod prune;
 mod reparametrize;
 pub mod rnn;
 mod vector;

@@ -25,6 +25,19 @@ enum Rule {
     },
     /// An orthogonal matrix, by a map of what is trained.
     Orthogonal(OrthogonalMap),
+    /// The original times a mask.
+    Pruned,
+}
+
+impl Rule {
+    fn describe(&self) -> &'static str {
+        match self {
+            Rule::Weight { .. } => "a weight norm",
+            Rule::Spectral { .. } => "a spectral norm",
+            Rule::Orthogonal(_) => "an orthogonal parametrization",
+            Rule::Pruned => "a pruned parameter",
+        }
+    }
 }
 
 enum Held {
@@ -32,8 +45,8 @@ enum Held {
     Buffer(Buffer),
 }
 
-/// A layer one of whose parameters is computed from others: made by [`weight_norm`] and
-/// [`spectral_norm`].
+/// A layer one of whose parameters is computed from others: made by [`weight_norm`],
+/// [`spectral_norm`] and the functions of [`prune`](crate::utils::prune).
 ///
 /// Its state dict has these tensors and the layer's other ones under PyTorch's names. It is called
 /// by [`Module::forward`], or by [`call`](Reparametrized::call) where one tensor is not enough.
@@ -164,6 +177,7 @@ impl<M: Module> Reparametrized<M> {
                 let (g, v) = (self.own(0), self.own(1));
                 v.mul(&g.div(&norm_except(v, *dim)?)?)
             }
+            Rule::Pruned => masked(self.own(0), self.own(1)),
             Rule::Spectral { dim, options } => {
                 let weight = self.own(0);
                 if self.own.len() == 1 {
@@ -245,7 +259,7 @@ impl<M: Module> Module for Reparametrized<M> {
     #[torsh_tensor::names_caller]
     fn upgrade_state_dict(&self, state: &mut StateDict, prefix: &str) -> Result<()> {
         match self.rule {
-            Rule::Orthogonal(_) => {}
+            Rule::Orthogonal(_) | Rule::Pruned => {}
             Rule::Weight { .. } => {
                 names::upgrade_weight_norm(state, prefix, self.form, &self.name);
             }
@@ -306,6 +320,11 @@ impl<M: Module> ModuleFields for Reparametrized<M> {
     fn type_name(&self) -> &'static str {
         self.type_name
     }
+}
+
+/// The values of a parameter that a mask leaves, and 0 for the others.
+pub(super) fn masked(original: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    mask.to_dtype(original.dtype())?.mul(original)
 }
 
 /// The Euclidean norm over all dimensions but one, which stay with size 1; of all elements, 0-d.
@@ -425,13 +444,9 @@ pub(super) fn weight_norm_as<M: Module>(
 pub fn remove_weight_norm<M: Module>(layer: Reparametrized<M>) -> Result<M> {
     match layer.rule {
         Rule::Weight { .. } => layer.remove(),
-        Rule::Spectral { .. } => Err(TorshError::invalid(
+        other => Err(TorshError::invalid(
             "remove_weight_norm",
-            "the layer has a spectral norm",
-        )),
-        Rule::Orthogonal(_) => Err(TorshError::invalid(
-            "remove_weight_norm",
-            "the layer has an orthogonal parametrization",
+            format!("the layer has {}", other.describe()),
         )),
     }
 }
@@ -586,13 +601,9 @@ pub(super) fn spectral_norm_as<M: Module>(
 pub fn remove_spectral_norm<M: Module>(layer: Reparametrized<M>) -> Result<M> {
     match layer.rule {
         Rule::Spectral { .. } => layer.remove(),
-        Rule::Weight { .. } => Err(TorshError::invalid(
+        other => Err(TorshError::invalid(
             "remove_spectral_norm",
-            "the layer has a weight norm",
-        )),
-        Rule::Orthogonal(_) => Err(TorshError::invalid(
-            "remove_spectral_norm",
-            "the layer has an orthogonal parametrization",
+            format!("the layer has {}", other.describe()),
         )),
     }
 }
@@ -623,4 +634,49 @@ pub(super) fn orthogonal_as<M: Module>(
             Ok((Rule::Orthogonal(map), own))
         },
     )
+}
+
+/// A layer whose parameter is the original times a mask, which `mask` makes of the parameter.
+#[track_caller]
+pub(super) fn pruned_as<M: Module>(
+    op: &'static str,
+    layer: M,
+    name: &str,
+    mask: impl FnOnce(&Parameter) -> Result<Tensor>,
+) -> Result<Reparametrized<M>> {
+    Reparametrized::new(op, Form::Hook, layer, name, |weight, _| {
+        let mask = Held::Buffer(Buffer::new(mask(weight)?));
+        let own = vec![
+            (format!("{name}_orig"), Held::Parameter(weight.clone())),
+            (format!("{name}_mask"), mask),
+        ];
+        Ok((Rule::Pruned, own))
+    })
+}
+
+/// The layer with the parameter `name` of its own again, whose pruned values are 0. It is the same parameter, so an
+/// optimizer goes on with it.
+#[torsh_tensor::names_caller]
+pub(super) fn unpruned<M: Module>(layer: Reparametrized<M>, name: &str) -> Result<M> {
+    let original = match (&layer.rule, layer.own.first()) {
+        (Rule::Pruned, Some((_, Held::Parameter(p)))) if layer.name == name => p.clone(),
+        (rule, _) => {
+            let (layer, own) = (layer.type_name, &layer.name);
+            let what = rule.describe();
+            return Err(TorshError::invalid(
+                "remove",
+                format!("`{name}` of {layer} was not pruned last: the layer has {what}, `{own}`"),
+            )
+            .with_hint("remove what was pruned last first, by its name"));
+        }
+    };
+    no_grad(|| original.copy_(&layer.compute(false)?))?;
+    let training = layer.training.get();
+    let mut own = layer
+        .layer
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    own.set_training(training);
+    exchange(&mut own, name, original);
+    Ok(own)
 }

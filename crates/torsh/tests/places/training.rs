@@ -115,6 +115,10 @@ pub fn calls(x: &Tensor) {
     fails(utils::rnn::pad_sequence(&[]));
     fails(utils::rnn::pack_sequence(&[]));
     fails(utils::vector_to_parameters(&zeros(&[3]), linear.parameters()));
+    fails(utils::prune::l1_unstructured(Linear::new(3, 2), "weight", 7));
+    fails(utils::prune::l1_unstructured(&linear as &dyn Module, "weight", 1));
+    fails(utils::prune::global_unstructured(&[], utils::prune::PruningMethod::L1Unstructured, 1));
+    fails(utils::prune::PruningMethod::L1Unstructured(7.into()).prune(&zeros(&[3])));
 
     // Optimizers and schedulers.
     let parameters = || linear.parameters();
