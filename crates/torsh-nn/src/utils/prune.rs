@@ -116,35 +116,27 @@ impl<M: Module> Prunable for M {
     }
 }
 
-impl<M: Module> Prunable for &Reparametrized<M> {
-    type Pruned = ();
+/// References, whose mask is changed.
+macro_rules! by_reference {
+    ([$($generics:tt)*] $($reference:tt)+) => {
+        impl<$($generics)*> Prunable for $($reference)+ {
+            type Pruned = ();
 
-    #[torsh_tensor::names_caller]
-    fn prune_with(
-        self,
-        op: &'static str,
-        name: &str,
-        method: &PruningMethod,
-        scores: Option<&Tensor>,
-    ) -> Result<()> {
-        prune_more(self, op, name, method, scores)
-    }
+            #[torsh_tensor::names_caller]
+            fn prune_with(
+                self,
+                op: &'static str,
+                name: &str,
+                method: &PruningMethod,
+                scores: Option<&Tensor>,
+            ) -> Result<()> {
+                prune_more(self, op, name, method, scores)
+            }
+        }
+    };
 }
-
-impl Prunable for &dyn Module {
-    type Pruned = ();
-
-    #[torsh_tensor::names_caller]
-    fn prune_with(
-        self,
-        op: &'static str,
-        name: &str,
-        method: &PruningMethod,
-        scores: Option<&Tensor>,
-    ) -> Result<()> {
-        prune_more(self, op, name, method, scores)
-    }
-}
+by_reference!([M: Module] &Reparametrized<M>);
+by_reference!([] &dyn Module);
 
 /// The original and the mask of a pruned parameter.
 fn parts<M: Module + ?Sized>(module: &M, name: &str) -> Option<(Parameter, Buffer)> {
