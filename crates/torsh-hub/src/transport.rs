@@ -384,6 +384,13 @@ fn broken(e: &std::io::Error) -> Failure {
     )
 }
 
+/// Whether an error is about a name that the system does not find, which has no kind of its own.
+fn is_unknown_name(e: &std::io::Error) -> bool {
+    // From WSAHOST_NOT_FOUND to WSANO_DATA; the words of Windows are in the user's language.
+    let of_windows = cfg!(windows) && matches!(e.raw_os_error(), Some(11001..=11004));
+    of_windows || e.to_string().contains("lookup address")
+}
+
 fn failure(e: &ureq::Error) -> Failure {
     use ureq::Error;
     let of = |kind, why: &str, again| Failure::new(kind, why, again);
@@ -403,8 +410,7 @@ fn failure(e: &ureq::Error) -> Failure {
             "the connection was refused",
             false,
         ),
-        // What the system says of a name that it does not find has no kind.
-        Error::Io(e) if e.to_string().contains("lookup address") => of(
+        Error::Io(e) if is_unknown_name(e) => of(
             ErrorKind::HostUnreachable,
             "the host's name is not known",
             false,

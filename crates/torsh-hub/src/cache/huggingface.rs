@@ -131,7 +131,7 @@ impl Folders {
         torsh_serialize::write_bytes(&path, commit.as_bytes())
     }
 
-    /// Puts a file into a snapshot: a link to its blob. Where the system refuses links, the file is in the snapshot itself and
+    /// Puts a file into a snapshot: a link to its blob. Where the system refuses links or makes ones that do not open, the file is in the snapshot itself and
     /// has no blob, as Python's libraries have it. A blob that is not `fresh` may be of other snapshots too, and is copied.
     pub(crate) fn place(&self, content: &Content<'_>, name: &str, fresh: bool) -> Result<PathBuf> {
         self.place_with(symlink, content, name, fresh)
@@ -150,7 +150,7 @@ impl Folders {
         // With the separators of the system: Windows follows no link with others.
         let mut target: PathBuf = vec![".."; 2 + name.matches('/').count()].iter().collect();
         target.extend(["blobs", content.etag]);
-        if std::fs::read_link(&path).is_ok_and(|to| to == target) {
+        if std::fs::read_link(&path).is_ok_and(|to| to == target) && path.is_file() {
             return Ok(path);
         }
         folder_of(&path)?;
@@ -160,7 +160,15 @@ impl Folders {
             std::process::id(),
             COUNT.fetch_add(1, Ordering::Relaxed)
         ));
-        if symlink(&target, &beside).is_err() {
+        // Some file systems take links that nothing can be read through afterwards.
+        let linked = symlink(&target, &beside).and_then(|()| {
+            let read = beside.metadata();
+            if read.is_err() {
+                std::fs::remove_file(&beside)?;
+            }
+            read
+        });
+        if linked.is_err() {
             // Of a revision that may change, the blob tells whether the file is still the one of the server.
             if fresh && content.fixed {
                 files::replace(&blob, &path).map_err(failed)?;

@@ -74,9 +74,11 @@ impl Hub {
         let Some(folder) = self.endpoint()?.to_path() else {
             return Ok(None);
         };
-        let root = folder.join(repo.path());
-        let of_revision = root.join("resolve").join(repo.revision_name()).join(file);
-        Ok(Some([of_revision, root.join(file)]))
+        // With the separators of the system.
+        let parts = |path: &str| path.split('/').collect::<PathBuf>();
+        let (root, file) = (folder.join(parts(&repo.path())), parts(file));
+        let of_revision = root.join("resolve").join(parts(repo.revision_name()));
+        Ok(Some([of_revision.join(&file), root.join(&file)]))
     }
 
     pub(super) fn resolve(

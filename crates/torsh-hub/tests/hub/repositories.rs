@@ -175,7 +175,9 @@ fn large_files_come_from_elsewhere_without_the_token() {
         .unwrap();
     let path = hub.file("org/name", "model.safetensors").unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), all);
-    assert!(path.canonicalize().unwrap().ends_with(sha256(&all)));
+    // A link to the blob, or the file itself on a Windows without links.
+    let linked = path.canonicalize().unwrap().ends_with(sha256(&all));
+    assert!(linked || cfg!(windows) && !path.is_symlink());
     assert!(
         server
             .asked()
