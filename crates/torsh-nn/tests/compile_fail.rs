@@ -7,6 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, io};
 
+fn compiler() -> Command {
+    Command::new(env::var_os("RUSTC").unwrap_or("rustc".into()))
+}
+
 /// Compiles when the libraries belong together.
 const PROBE: &str = "use torsh_core::Result;
 use torsh_nn::Module;
@@ -70,7 +74,7 @@ impl Libraries {
 
     /// What the compiler says of a file.
     fn compile(&self, file: &Path) -> io::Result<String> {
-        let mut command = Command::new(env::var_os("RUSTC").unwrap_or("rustc".into()));
+        let mut command = compiler();
         command
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .env("CARGO_MANIFEST_DIR", env!("CARGO_MANIFEST_DIR"))
@@ -142,6 +146,10 @@ fn diagnostics(text: &str) -> Vec<String> {
 
 #[test]
 fn refused_modules() -> io::Result<()> {
+    if let Err(e) = compiler().arg("--version").output() {
+        println!("left out: the compiler cannot be started: {e}");
+        return Ok(());
+    }
     let libraries = Libraries::find()?;
     let folder = Path::new("tests/compile_fail");
     let mut tried = 0;

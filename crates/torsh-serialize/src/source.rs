@@ -56,13 +56,18 @@ pub(crate) struct Source<'a> {
 
 impl<'a> Source<'a> {
     pub(crate) fn open(path: &Path, options: &LoadOptions) -> Result<Source<'a>> {
-        let file = File::open(path).map_err(|e| unopened(path, e))?;
+        let irregular = || {
+            let why = io::Error::new(io::ErrorKind::InvalidInput, "this is no regular file");
+            io_error(path, why)
+        };
+        let file = match File::open(path) {
+            // Windows refuses to open a folder, as it does what the user may not read.
+            Err(_) if path.is_dir() => return Err(irregular()),
+            file => file.map_err(|e| unopened(path, e))?,
+        };
         let about = file.metadata().map_err(|e| io_error(path, e))?;
         if !about.is_file() {
-            return Err(io_error(
-                path,
-                io::Error::new(io::ErrorKind::InvalidInput, "this is no regular file"),
-            ));
+            return Err(irregular());
         }
         Ok(Source {
             name: path.display().to_string(),
