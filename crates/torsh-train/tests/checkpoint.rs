@@ -177,7 +177,7 @@ fn what_is_wrong_with_a_file_is_said() {
     run.batches(2);
     let saved = sample(&run);
     let file = scratch.path("c.pt");
-    refused(&file, &["c.pt", "No such file"]);
+    refused(&file, &["c.pt", "(os error 2)"]);
     saved.save(&file).unwrap();
     let bytes = std::fs::read(&file).unwrap();
 

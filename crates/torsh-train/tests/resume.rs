@@ -253,3 +253,32 @@ fn a_checkpoint_of_other_parts_is_refused() -> Result<()> {
     assert!(e.contains("not of a trainer"), "{e}");
     Ok(())
 }
+
+/// One leg of a run between systems, which `.ci/systems` starts on Linux and under Wine: goes on from a checkpoint if there
+/// is one, and leaves another. The last leg writes what came out, for comparison with other ways of the same length.
+#[test]
+fn a_leg_of_a_run_between_systems() -> Result<()> {
+    let Ok(path) = std::env::var("TORSH_LEG_CHECKPOINT") else {
+        return Ok(());
+    };
+    let batches = std::env::var("TORSH_LEG_BATCHES").ok();
+    let batches = batches.map(|n| n.parse().expect("a number of batches"));
+    let _own = own_draws();
+    let s = Setup {
+        workers: 0,
+        seed: None,
+        accumulate: 2,
+        plateau: false,
+    };
+    let (mut trainer, train, val) = objects(s, 1, batches)?;
+    if std::fs::exists(&path)? {
+        trainer.resume(&path)?;
+    }
+    let results = trainer.fit(&train, Some(&val))?;
+    trainer.save_checkpoint(&path)?;
+    if batches.is_none() {
+        let text = format!("{:#x?}\n", outcome(&trainer, &results));
+        std::fs::write(format!("{path}.txt"), text)?;
+    }
+    Ok(())
+}
