@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::bits::Recorder;
 use crate::device::OnDevice;
 use crate::executor::Executor;
 use crate::runner::{self, Options};
@@ -10,7 +11,7 @@ use crate::tiers::Tier;
 
 /// How the program is called.
 pub const USAGE: &str = "\
-usage: torsh-conformance DIR [--op NAME ...] [--tier core|full|all] [--device NAME] [--share I/N] [--verbose] [--list-absent]
+usage: torsh-conformance DIR [--op NAME ...] [--tier core|full|all] [--device NAME] [--share I/N] [--bits FILE] [--verbose] [--list-absent]
        torsh-conformance special DIR [--verbose]
        torsh-conformance points FILE.zip [--only NAME ...] [--verbose]
        torsh-conformance vision DIR models|ops|transforms [--only TEXT ...] [--share I/N] [--max-params N] [--verbose]
@@ -29,6 +30,7 @@ DIR            directory of golden cases (ops, modules, training, or their paren
                outside the default tolerance: by the exact result, or by a listed tolerance
 --list-absent  only name the operators that have cases and do not exist, one a line
 --share I/N    only the Ith, from 0, of N parts of the files of operators and modules
+--bits FILE    write a sum of the bits of all results there, a line for each name and dtype, for comparison between systems
 --threads N    files run at the same time; 1 is the default
 special        special functions, and elementary ones of complex numbers, at points with true values: the
                largest error of each region, beside other libraries'; with --verbose also where it is
@@ -58,6 +60,8 @@ pub enum Command {
         options: Options,
         /// On which device, where not on the executor's own.
         device: Option<String>,
+        /// The file for sums of bits.
+        bits: Option<PathBuf>,
         /// Tell every failed case.
         verbose: bool,
         /// Only name absent operators.
@@ -190,7 +194,7 @@ impl Command {
             return book_command(&args[1..]);
         }
         let (mut source, mut options) = (None, Options::default());
-        let (mut verbose, mut list_absent, mut device) = (false, false, None);
+        let (mut verbose, mut list_absent, mut device, mut bits) = (false, false, None, None);
         let mut args = args.iter().peekable();
         while let Some(arg) = args.next() {
             match arg.as_str() {
@@ -226,6 +230,10 @@ impl Command {
                             .clone(),
                     );
                 }
+                "--bits" => {
+                    let file = args.next_if(|a| !a.starts_with("--"));
+                    bits = Some(file.ok_or("--bits needs a file")?.into());
+                }
                 "--verbose" => verbose = true,
                 "--list-absent" => list_absent = true,
                 flag if flag.starts_with('-') => return Err(format!("no flag {flag}")),
@@ -245,6 +253,7 @@ impl Command {
             source,
             options,
             device,
+            bits,
             verbose,
             list_absent,
         })
@@ -325,10 +334,19 @@ pub fn main(args: &[String], executor: &dyn Executor) -> u8 {
             source,
             options,
             device,
+            bits,
             verbose,
             list_absent,
         }) => on_device(device.as_deref(), executor, &|executor| {
-            runner::run(&Source::open(&source)?, executor, &options)
+            let source = Source::open(&source)?;
+            let Some(file) = &bits else {
+                return runner::run(&source, executor, &options);
+            };
+            let recorder = Recorder::new(executor);
+            let report = runner::run(&source, &recorder, &options)?;
+            std::fs::write(file, recorder.text())
+                .map_err(|e| format!("{}: {e}", file.display()))?;
+            Ok(report)
         })
         .map(|report| {
             if list_absent {
@@ -419,11 +437,13 @@ mod tests {
     #[test]
     fn arguments_are_understood() {
         let command =
-            parse("cases --op add sub.extra --tier core --op mul --verbose --device mock").unwrap();
+            parse("cases --op add sub.extra --tier core --op mul --verbose --device mock --bits b")
+                .unwrap();
         let Command::Run {
             source,
             options,
             device,
+            bits,
             verbose,
             list_absent,
         } = command
@@ -435,6 +455,7 @@ mod tests {
         assert_eq!(options.tier, Some(Tier::Core));
         assert!(verbose && !list_absent);
         assert_eq!(device.as_deref(), Some("mock"));
+        assert_eq!(bits, Some("b".into()));
         assert!(matches!(parse("pack a b.zip"), Ok(Command::Pack { .. })));
         assert!(matches!(parse("a --help"), Ok(Command::Help)));
         let Ok(Command::Book {
@@ -458,6 +479,7 @@ mod tests {
             ("a --op --verbose", "--op"),
             ("a --threads 0", "--threads"),
             ("a --device --verbose", "--device"),
+            ("a --bits --verbose", "--bits"),
             ("a --device mock --threads 2", "--threads"),
             ("pack a", "pack"),
             ("text", "architectures"),

@@ -27,6 +27,7 @@
 use torsh_linalg as _;
 use torsh_vision as _;
 
+pub mod bits;
 pub mod book;
 pub mod case;
 pub mod cli;
