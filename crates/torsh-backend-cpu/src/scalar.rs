@@ -14,6 +14,8 @@ mod tests;
 use std::fmt::Debug;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 
+use torsh_core::cmath;
+
 use crate::simd::Arch;
 use crate::vmath::{Special, VMath};
 
@@ -210,7 +212,7 @@ pub trait Real:
     #[inline(always)]
     fn round_decimals(self, decimals: Self) -> Self {
         let decimals = decimals.to_f64();
-        let unit = Self::c(10f64.powi(decimals.abs() as i32));
+        let unit = Self::c(cmath::powi(10.0, decimals.abs() as i32));
         if decimals < 0.0 {
             (self / unit).round() * unit
         } else if decimals > 0.0 {

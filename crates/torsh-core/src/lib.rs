@@ -5,6 +5,7 @@
 pub mod alloc;
 pub mod attrs;
 pub mod backend;
+pub mod cmath;
 mod device;
 mod dtype;
 mod error;

@@ -14,7 +14,7 @@
 //! sgd "_sgd_step" SgdStep(momentum_buffer if buffered)     state; what may be absent, with a name for its presence
 //!     [lr momentum rest]                                   numbers
 //!     [nesterov first]                                     flags
-//!     at step [correction] { [1.0 - beta.powf(step)] }     what follows from the numbers and the count, if anything
+//!     at step [correction] { [1.0 - pow(beta, step)] }     what follows from the numbers and the count, if anything
 //!     |p, g| {                                             parameter and gradient, which are assigned
 //!         if buffered { .. }
 //!         p = g.fma::<A>(-lr, p);
@@ -64,8 +64,8 @@ sgd "_sgd_step" SgdStep(momentum_buffer if buffered) [lr momentum rest] [nestero
 /// and `rest2` are one minus the betas, `correction` is the root of the second bias correction.
 adam "_adam_step" AdamStep(exp_avg, exp_avg_sq, max_exp_avg_sq if amsgrad)
     [lr beta1 beta2 eps] [] at step [rest1 rest2 step_size correction] {
-        let step_size = lr / (1.0 - beta1.powf(step));
-        [1.0 - beta1, 1.0 - beta2, step_size, (1.0 - beta2.powf(step)).sqrt()]
+        let step_size = lr / (1.0 - $crate::cmath::pow(beta1, step));
+        [1.0 - beta1, 1.0 - beta2, step_size, (1.0 - $crate::cmath::pow(beta2, step)).sqrt()]
     } |p, g| {
     exp_avg = exp_avg.lerp::<A>(g, rest1);
     exp_avg_sq = (rest2 * g).fma::<A>(g, exp_avg_sq * beta2);
@@ -93,14 +93,14 @@ nadam "_nadam_step" NAdamStep(exp_avg, exp_avg_sq)
 /// has the length `length`.
 radam "_radam_step" RAdamStep(exp_avg, exp_avg_sq)
     [lr beta1 beta2 eps] [] at step [rest1 rest2 correction1 correction2 rect] {
-        let power = beta2.powf(step);
+        let power = $crate::cmath::pow(beta2, step);
         let correction2 = 1.0 - power;
         let longest = 2.0 / (1.0 - beta2) - 1.0;
         let length = longest - 2.0 * step * power / correction2;
         let rectified = (length - 4.0) * (length - 2.0) * longest
             / ((longest - 4.0) * (longest - 2.0) * length);
         let rect = if length > 5.0 { rectified.sqrt() } else { 0.0 };
-        [1.0 - beta1, 1.0 - beta2, 1.0 - beta1.powf(step), correction2.sqrt(), rect]
+        [1.0 - beta1, 1.0 - beta2, 1.0 - $crate::cmath::pow(beta1, step), correction2.sqrt(), rect]
     } |p, g| {
     exp_avg = exp_avg.lerp::<A>(g, rest1);
     exp_avg_sq = (rest2 * g).fma::<A>(g, exp_avg_sq * beta2);
@@ -112,7 +112,7 @@ radam "_radam_step" RAdamStep(exp_avg, exp_avg_sq)
 /// One step of `torch.optim.Adamax`; `step_size` is the corrected learning rate.
 adamax "_adamax_step" AdamaxStep(exp_avg, exp_inf)
     [lr beta1 beta2 eps] [] at step [rest1 step_size] {
-        [1.0 - beta1, lr / (1.0 - beta1.powf(step))]
+        [1.0 - beta1, lr / (1.0 - $crate::cmath::pow(beta1, step))]
     } |p, g| {
     exp_avg = exp_avg.lerp::<A>(g, rest1);
     exp_inf = (exp_inf * beta2).maximum(g.abs() + eps);

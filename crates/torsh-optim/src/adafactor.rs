@@ -1,5 +1,6 @@
 //! Adafactor.
 
+use torsh_core::cmath;
 use torsh_tensor::ops::optim::{AdafactorUpdate, Target, step, zeros_for};
 use torsh_tensor::{DType, Result, Tensor, TorshError};
 
@@ -148,7 +149,7 @@ fn estimate(s: &mut Step<'_, AdafactorAlgorithm>) -> Result<Tensor> {
         }
     };
     let grad = s.grad.detach();
-    let rest = (state.step as f64 + 1.0).powf(o.beta2_decay);
+    let rest = cmath::pow(state.step as f64 + 1.0, o.beta2_decay);
     let estimate = match &state.variance {
         Variance::Factors { row, col } => {
             row.lerp_(&mean_square(&grad, -1)?, rest)?;

@@ -1,5 +1,6 @@
 //! ASGD.
 
+use torsh_core::cmath;
 use torsh_tensor::ops::optim::{AsgdStep, Target};
 use torsh_tensor::{Result, Tensor};
 
@@ -122,7 +123,7 @@ impl Fused for AsgdAlgorithm {
     fn stepped(o: &AsgdOptions, state: &mut AsgdState) {
         state.step += 1;
         let step = state.step as f64;
-        state.eta = kept(o.lr / (1.0 + o.lambd * o.lr * step).powf(o.alpha));
+        state.eta = kept(o.lr / cmath::pow(1.0 + o.lambd * o.lr * step, o.alpha));
         state.mu = kept(1.0 / (step - o.t0).max(1.0));
     }
 }

@@ -1,5 +1,6 @@
 //! NAdam.
 
+use torsh_core::cmath;
 use torsh_tensor::ops::optim::{NAdamStep, Target};
 use torsh_tensor::{Result, Tensor};
 
@@ -93,7 +94,7 @@ memory! {
 
 /// The momentum of a step.
 fn mu(o: &NAdamOptions, step: f64) -> f64 {
-    o.betas.0 * (1.0 - 0.5 * 0.96f64.powf(step * o.momentum_decay))
+    o.betas.0 * (1.0 - 0.5 * cmath::pow(0.96, step * o.momentum_decay))
 }
 
 impl Algorithm for NAdamAlgorithm {
@@ -129,7 +130,7 @@ impl Fused for NAdamAlgorithm {
             rest1: 1.0 - beta1,
             beta2,
             rest2: 1.0 - beta2,
-            correction2: 1.0 - beta2.powf(step),
+            correction2: 1.0 - cmath::pow(beta2, step),
             eps: o.eps,
             step_grad: o.lr * (1.0 - mu) / (1.0 - product),
             step_mean: o.lr * mu_next / (1.0 - product * mu_next),

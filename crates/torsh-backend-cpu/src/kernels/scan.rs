@@ -16,7 +16,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use num_complex::Complex;
-use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, attrs, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, attrs, cmath, pool};
 
 use crate::kernels::reduce::load::{As, Load, Out, loader};
 use crate::kernels::reduce::plan::{Dim, DimList, ReduceWalk, merge, order};
@@ -118,7 +118,7 @@ impl Scan for LogSumExpF64 {
             // Equal infinities, whose difference would be NaN.
             low
         } else {
-            high + (low - high).exp().ln_1p()
+            high + cmath::ln_1p(cmath::exp(low - high))
         };
         *x = *s;
     }

@@ -5,6 +5,7 @@
 use std::f64::consts::{FRAC_PI_2, LN_2};
 
 use num_complex::Complex;
+use torsh_core::cmath;
 
 use super::{Cplx, Real};
 
@@ -77,7 +78,7 @@ fn transposed(f: fn(C) -> C, z: C) -> C {
 
 fn exp(z: C) -> C {
     if z.im == 0.0 {
-        return c(z.re.exp(), z.im);
+        return c(cmath::exp(z.re), z.im);
     }
     if z.re == f64::NEG_INFINITY && !z.im.is_finite() {
         return c(0.0, 0.0);
@@ -85,21 +86,21 @@ fn exp(z: C) -> C {
     if z.re == f64::INFINITY && !z.im.is_finite() {
         return c(f64::INFINITY, f64::NAN);
     }
-    let (sin, cos) = z.im.sin_cos();
+    let (sin, cos) = cmath::sin_cos(z.im);
     if z.re > 709.0 && z.re < 1e4 {
         // The factor alone overflows before the product does.
-        let half = (0.5 * z.re).exp();
+        let half = cmath::exp(0.5 * z.re);
         return c(half * cos * half, half * sin * half);
     }
-    let e = z.re.exp();
+    let e = cmath::exp(z.re);
     c(e * cos, e * sin)
 }
 
 fn expm1(z: C) -> C {
-    let half = (0.5 * z.im).sin();
+    let half = cmath::sin(0.5 * z.im);
     c(
-        z.re.exp_m1() * z.im.cos() - 2.0 * half * half,
-        z.re.exp() * z.im.sin(),
+        cmath::exp_m1(z.re) * cmath::cos(z.im) - 2.0 * half * half,
+        cmath::exp(z.re) * cmath::sin(z.im),
     )
 }
 
@@ -108,22 +109,29 @@ fn log(z: C) -> C {
     let (large, small) = if x > y { (x, y) } else { (y, x) };
     // Near the unit circle the logarithm of the rounded magnitude would be mostly rounding.
     let re = if large > 0.5 && large < 2.0 && small < 2.0 {
-        0.5 * ((large - 1.0) * (large + 1.0) + small * small).ln_1p()
+        0.5 * cmath::ln_1p((large - 1.0) * (large + 1.0) + small * small)
     } else if large > 1e300 && large.is_finite() {
-        f64::hypot(0.25 * x, 0.25 * y).ln() + 2.0 * LN_2
+        (cmath::hypot(0.25 * x, 0.25 * y)).ln() + 2.0 * LN_2
     } else {
-        f64::hypot(x, y).ln()
+        (cmath::hypot(x, y)).ln()
     };
     c(re, z.im.atan2(z.re))
 }
 
 fn log1p(z: C) -> C {
     let im = z.im.atan2(z.re + 1.0);
-    if f64::hypot(z.re, z.im) < 0.5 {
+    if cmath::hypot(z.re, z.im) < 0.5 {
         let r = z.re * (2.0 + z.re) + z.im * z.im;
-        return c(if r == 0.0 { z.re } else { 0.5 * r.ln_1p() }, im);
+        return c(
+            if r == 0.0 {
+                z.re
+            } else {
+                0.5 * cmath::ln_1p(r)
+            },
+            im,
+        );
     }
-    c(f64::hypot(z.re + 1.0, z.im).ln(), im)
+    c((cmath::hypot(z.re + 1.0, z.im)).ln(), im)
 }
 
 fn sqrt(z: C) -> C {
@@ -157,10 +165,10 @@ fn sqrt(z: C) -> C {
     };
     let (x, y) = (x * down, y * down);
     if x >= 0.0 {
-        let t = (0.5 * (x + f64::hypot(x, y))).sqrt();
+        let t = (0.5 * (x + cmath::hypot(x, y))).sqrt();
         c(t * up, y / (2.0 * t) * up)
     } else {
-        let t = (0.5 * (-x + f64::hypot(x, y))).sqrt();
+        let t = (0.5 * (-x + cmath::hypot(x, y))).sqrt();
         c(y.abs() / (2.0 * t) * up, t.copysign(y) * up)
     }
 }
@@ -168,7 +176,7 @@ fn sqrt(z: C) -> C {
 fn sinh(z: C) -> C {
     let (x, y) = (z.re, z.im);
     if y == 0.0 {
-        return c(x.sinh(), y);
+        return c(cmath::sinh(x), y);
     }
     if x == 0.0 && !y.is_finite() {
         return c(x, f64::NAN);
@@ -176,9 +184,9 @@ fn sinh(z: C) -> C {
     if x.is_infinite() && !y.is_finite() {
         return c(x, f64::NAN);
     }
-    let (sin, cos) = y.sin_cos();
+    let (sin, cos) = cmath::sin_cos(y);
     if x.abs() > 709.0 && x.is_finite() {
-        let half = (0.5 * x.abs()).exp();
+        let half = cmath::exp(0.5 * x.abs());
         return c(
             (0.5 * half * cos * half).copysign(x * cos),
             0.5 * half * sin * half,
@@ -187,15 +195,15 @@ fn sinh(z: C) -> C {
     let re = if x == 0.0 {
         x.copysign(x * cos)
     } else {
-        x.sinh() * cos
+        cmath::sinh(x) * cos
     };
-    c(re, x.cosh() * sin)
+    c(re, cmath::cosh(x) * sin)
 }
 
 fn cosh(z: C) -> C {
     let (x, y) = (z.re, z.im);
     if y == 0.0 {
-        return c(x.cosh(), if x.is_nan() { y } else { y * x.signum() });
+        return c(cmath::cosh(x), if x.is_nan() { y } else { y * x.signum() });
     }
     if x == 0.0 && !y.is_finite() {
         return c(f64::NAN, 0.0);
@@ -203,21 +211,25 @@ fn cosh(z: C) -> C {
     if x.is_infinite() && !y.is_finite() {
         return c(f64::INFINITY, f64::NAN);
     }
-    let (sin, cos) = y.sin_cos();
+    let (sin, cos) = cmath::sin_cos(y);
     if x.abs() > 709.0 && x.is_finite() {
-        let half = (0.5 * x.abs()).exp();
+        let half = cmath::exp(0.5 * x.abs());
         return c(
             0.5 * half * cos * half,
             (0.5 * half * sin * half).copysign(x * sin),
         );
     }
-    c(x.cosh() * cos, x.sinh() * sin)
+    c(cmath::cosh(x) * cos, cmath::sinh(x) * sin)
 }
 
 fn tanh(z: C) -> C {
     let (x, y) = (z.re, z.im);
     if x.is_infinite() {
-        let side = if y.is_finite() { (2.0 * y).sin() } else { 1.0 };
+        let side = if y.is_finite() {
+            cmath::sin(2.0 * y)
+        } else {
+            1.0
+        };
         return c(1f64.copysign(x), 0f64.copysign(side));
     }
     if x.is_nan() && y == 0.0 {
@@ -228,12 +240,15 @@ fn tanh(z: C) -> C {
     }
     if x.abs() > 22.0 {
         // Further terms are below the rounding of 1.
-        let (sin, cos) = y.sin_cos();
-        return c(1f64.copysign(x), 4.0 * sin * cos * (-2.0 * x.abs()).exp());
+        let (sin, cos) = cmath::sin_cos(y);
+        return c(
+            1f64.copysign(x),
+            4.0 * sin * cos * cmath::exp(-2.0 * x.abs()),
+        );
     }
-    let t = y.tan();
+    let t = cmath::tan(y);
     let beta = 1.0 + t * t;
-    let s = x.sinh();
+    let s = cmath::sinh(x);
     let rho = (1.0 + s * s).sqrt();
     let d = 1.0 + beta * s * s;
     c(beta * rho * s / d, t / d)
@@ -280,7 +295,7 @@ fn asin(z: C) -> C {
     }
     let (p, m) = roots(z);
     let re = z.re.atan2(p.re * m.re - p.im * m.im);
-    let im = (m.re * p.im - m.im * p.re).asinh();
+    let im = cmath::asinh(m.re * p.im - m.im * p.re);
     c(re, im.copysign(if im.is_nan() { 1.0 } else { z.im }))
 }
 
@@ -293,7 +308,7 @@ fn acos(z: C) -> C {
         return c(FRAC_PI_2, f64::NAN);
     }
     let (p, m) = roots(z);
-    let im = (p.re * m.im - p.im * m.re).asinh();
+    let im = cmath::asinh(p.re * m.im - p.im * m.re);
     c(2.0 * m.re.atan2(p.re), im)
 }
 
@@ -339,7 +354,7 @@ fn atanh(z: C) -> C {
     } else {
         let square = (1.0 - x) * (1.0 - x) + y * y;
         (
-            (4.0 * x / square).ln_1p() * 0.25,
+            cmath::ln_1p(4.0 * x / square) * 0.25,
             0.5 * (2.0 * y).atan2((1.0 - x) * (1.0 + x) - y * y),
         )
     };

@@ -83,4 +83,9 @@ real!(f32, fma32, libm::nextafterf, |x, y| {
         r
     }
 });
-real!(f64, fma64, libm::nextafter, |x, y| f64::hypot(x, y));
+real!(
+    f64,
+    fma64,
+    libm::nextafter,
+    |x, y| torsh_core::cmath::hypot(x, y)
+);

@@ -1,5 +1,7 @@
 //! The functions for `f64`: the platform's and `libm`'s, one element at a time.
 
+use torsh_core::cmath;
+
 use super::special::Special;
 use super::{Arch, VMath, erf, exp};
 
@@ -16,24 +18,24 @@ impl VMath for f64 {
     const RAISED: f64 = 1.0;
 
     forward! {
-        exp: f64::exp;
+        exp: cmath::exp;
         exp_low: exp::exp64::<A>;
         exp_raised: exp::exp64::<A>;
-        exp2: f64::exp2;
-        expm1: f64::exp_m1;
+        exp2: cmath::exp2;
+        expm1: cmath::exp_m1;
         log: f64::ln;
         log2: f64::log2;
-        log10: f64::log10;
-        log1p: f64::ln_1p;
-        sin: f64::sin;
-        cos: f64::cos;
-        tan: f64::tan;
-        sinh: f64::sinh;
-        cosh: f64::cosh;
-        tanh: f64::tanh;
-        asin: f64::asin;
-        acos: f64::acos;
-        atan: f64::atan;
+        log10: cmath::log10;
+        log1p: cmath::ln_1p;
+        sin: cmath::sin;
+        cos: cmath::cos;
+        tan: cmath::tan;
+        sinh: cmath::sinh;
+        cosh: cmath::cosh;
+        tanh: cmath::tanh;
+        asin: cmath::asin;
+        acos: cmath::acos;
+        atan: cmath::atan;
         asinh: libm::asinh;
         atanh: libm::atanh;
         erf: libm::erf;
@@ -50,7 +52,7 @@ impl VMath for f64 {
 
     #[inline(always)]
     fn sigmoid<A: Arch>(self) -> f64 {
-        let e = f64::exp(-self.abs());
+        let e = cmath::exp(-self.abs());
         if self < 0.0 {
             e / (1.0 + e)
         } else {
@@ -70,19 +72,19 @@ impl VMath for f64 {
 
     #[inline(always)]
     fn pow<A: Arch>(self, y: f64) -> f64 {
-        self.powf(y)
+        cmath::pow(self, y)
     }
 
     #[inline(always)]
     fn atan2<A: Arch>(self, x: f64) -> f64 {
-        f64::atan2(self, x)
+        self.atan2(x)
     }
 
     #[inline(always)]
     unsafe fn sin_into<A: Arch>(src: *const f64, dst: *mut f64, n: usize) {
         for i in 0..n {
             // SAFETY: the caller's promise.
-            unsafe { *dst.add(i) = f64::sin(*src.add(i)) };
+            unsafe { *dst.add(i) = cmath::sin(*src.add(i)) };
         }
     }
 
@@ -90,7 +92,7 @@ impl VMath for f64 {
     unsafe fn cos_into<A: Arch>(src: *const f64, dst: *mut f64, n: usize) {
         for i in 0..n {
             // SAFETY: the caller's promise.
-            unsafe { *dst.add(i) = f64::cos(*src.add(i)) };
+            unsafe { *dst.add(i) = cmath::cos(*src.add(i)) };
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The error function, its complement and its inverse.
 
+use torsh_core::cmath;
+
 use super::exp::{exp_normal32, exp_wide};
 use super::{Arch, fma32, poly32, poly64};
 
@@ -135,7 +137,7 @@ pub(super) fn erfinv64(y: f64) -> f64 {
         } else {
             (1.0 - a) - libm::erfc(x)
         };
-        let d = residual * 0.886_226_925_452_758 * (x * x).exp();
+        let d = residual * 0.886_226_925_452_758 * cmath::exp(x * x);
         x -= d / (1.0 + x * d);
     }
     x.copysign(y)

@@ -9,6 +9,7 @@ use super::generator::Generator;
 use super::normal::normal_f64;
 use super::parts::{Cut, in_parts};
 use super::uniform::{RandomFloat, unit_f64};
+use crate::cmath;
 
 /// Fills `out` with exponential draws of rate `lambda`, as `Tensor.exponential_`. The caller
 /// checks that `lambda > 0`.
@@ -21,7 +22,7 @@ use super::uniform::{RandomFloat, unit_f64};
 /// ```
 pub fn fill_exponential<T: RandomFloat>(generator: &Generator, out: &mut [T], lambda: f64) {
     let scale = -1.0 / lambda;
-    map_unit(generator, out, |u| T::from_f64(scale * (-u).ln_1p()));
+    map_unit(generator, out, |u| T::from_f64(scale * cmath::ln_1p(-u)));
 }
 
 macro_rules! named {
@@ -55,7 +56,7 @@ named!(
 /// ```
 pub fn fill_cauchy<T: RandomFloat>(generator: &Generator, out: &mut [T], median: f64, sigma: f64) {
     map_unit(generator, out, |u| {
-        T::from_f64(sigma.mul_add((PI * (u - 0.5)).tan(), median))
+        T::from_f64(cmath::fma(sigma, cmath::tan(PI * (u - 0.5)), median))
     });
 }
 
@@ -68,12 +69,12 @@ pub fn fill_cauchy<T: RandomFloat>(generator: &Generator, out: &mut [T], median:
 /// let (mut normal, mut out) = ([0f64; 4], [0f64; 4]);
 /// fill_normal(&Generator::new(0), &mut normal, 0.5, 2.0);
 /// fill_log_normal(&Generator::new(0), &mut out, 0.5, 2.0);
-/// assert_eq!(out, normal.map(f64::exp));
+/// assert_eq!(out, normal.map(torsh_core::cmath::exp));
 /// ```
 pub fn fill_log_normal<T: RandomFloat>(generator: &Generator, out: &mut [T], mean: f64, std: f64) {
     generator.with(|state| {
         for o in out {
-            *o = T::from_f64(normal_f64(state, mean, std).exp());
+            *o = T::from_f64(cmath::exp(normal_f64(state, mean, std)));
         }
     });
 }
@@ -88,7 +89,7 @@ pub fn fill_log_normal<T: RandomFloat>(generator: &Generator, out: &mut [T], mea
 /// assert_eq!(out, [1.0, 1.0, 2.0, 1.0, 1.0, 1.0]);
 /// ```
 pub fn fill_geometric<T: RandomFloat>(generator: &Generator, out: &mut [T], p: f64) {
-    let scale = (-p).ln_1p();
+    let scale = cmath::ln_1p(-p);
     map_unit(generator, out, |u| T::from_f64((u.ln() / scale).ceil()));
 }
 
@@ -101,7 +102,7 @@ pub fn fill_geometric<T: RandomFloat>(generator: &Generator, out: &mut [T], p: f
 /// assert_eq!(out, [1, 1, 2, 1, 1, 1]);
 /// ```
 pub fn fill_geometric_i64(generator: &Generator, out: &mut [i64], p: f64) {
-    let scale = (-p).ln_1p();
+    let scale = cmath::ln_1p(-p);
     map_unit(generator, out, |u| (u.ln() / scale).ceil() as i64);
 }
 

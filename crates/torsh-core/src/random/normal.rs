@@ -8,7 +8,9 @@ use half::{bf16, f16};
 use super::engine::Mt19937;
 use super::generator::{Generator, State};
 use super::parts::{Cut, in_parts};
-use super::uniform::{RandomFloat, unit_f32, unit_f64};
+use super::uniform::{RandomFloat, fma32, unit_f32, unit_f64};
+use crate::cmath;
+use crate::machine::InstructionSet;
 
 /// Elements drawn and transformed together, so that they stay in the first-level cache.
 const CHUNK: usize = 2048;
@@ -80,12 +82,12 @@ pub(super) fn normal_f64(state: &mut State, mean: f64, std: f64) -> f64 {
     let sample = state.next_normal_f64.take().unwrap_or_else(|| {
         let u1 = unit_f64(state.engine.next_u64());
         let u2 = unit_f64(state.engine.next_u64());
-        let radius = (-2.0 * (-u2).ln_1p()).sqrt();
+        let radius = (-2.0 * cmath::ln_1p(-u2)).sqrt();
         let theta = 2.0 * PI * u1;
         state.next_normal_f64 = Some(radius * theta.sin());
         radius * theta.cos()
     });
-    sample.mul_add(std, mean)
+    cmath::fma(sample, std, mean)
 }
 
 /// How draws are cut into parts: of float32, and of float64 with the platform's functions.
@@ -123,8 +125,8 @@ fn box_muller_f64(block: &mut [f64; 16], mean: f64, std: f64) {
     for (a, b) in first.iter_mut().zip(second) {
         let radius = (-2.0 * (1.0 - *a).ln()).sqrt();
         let theta = 2.0 * PI * *b;
-        *a = (radius * theta.cos()).mul_add(std, mean);
-        *b = (radius * theta.sin()).mul_add(std, mean);
+        *a = cmath::fma(radius * theta.cos(), std, mean);
+        *b = cmath::fma(radius * theta.sin(), std, mean);
     }
 }
 
@@ -141,13 +143,13 @@ crate::multiversion! {
         let size = out.len();
         for chunk in out.chunks_mut(CHUNK) {
             engine.map_u32(chunk, unit_f32);
-            box_muller_f32(chunk, mean, std);
+            box_muller_f32::<A>(chunk, mean, std);
         }
         if !size.is_multiple_of(16)
             && let Some(block) = out.last_chunk_mut::<16>()
         {
             engine.map_u32(block, unit_f32);
-            box_muller_f32(block, mean, std);
+            box_muller_f32::<A>(block, mean, std);
         }
     }
 }
@@ -186,7 +188,7 @@ pub(super) fn fill_16_bit<T: Copy>(
 /// The logarithm, sine and cosine are the single precision ones of Moshier's Cephes library, with
 /// the roundings of PyTorch's AVX2 build (products fused into the sums that use them).
 #[inline(always)]
-fn box_muller_f32(chunk: &mut [f32], mean: f32, std: f32) {
+fn box_muller_f32<A: InstructionSet>(chunk: &mut [f32], mean: f32, std: f32) {
     // Radii and angles each in a row, for loops over vectors of any width.
     let (mut radii, mut angles) = ([[0.5; 8]; CHUNK / 16], [[0.5; 8]; CHUNK / 16]);
     let eights = chunk.as_chunks_mut::<8>().0;
@@ -198,10 +200,10 @@ fn box_muller_f32(chunk: &mut [f32], mean: f32, std: f32) {
     }
     let (a, b) = (radii.as_flattened_mut(), angles.as_flattened_mut());
     for i in 0..a.len() {
-        let radius = (-2.0 * log_f32(1.0 - a[i])).sqrt();
-        let (sin, cos) = sin_cos_f32((2.0 * PI) as f32 * b[i]);
-        a[i] = (radius * cos).mul_add(std, mean);
-        b[i] = (radius * sin).mul_add(std, mean);
+        let radius = (-2.0 * log_f32::<A>(1.0 - a[i])).sqrt();
+        let (sin, cos) = sin_cos_f32::<A>((2.0 * PI) as f32 * b[i]);
+        a[i] = fma32::<A>(radius * cos, std, mean);
+        b[i] = fma32::<A>(radius * sin, std, mean);
     }
     for i in 0..blocks {
         eights[2 * i] = radii[i];
@@ -211,7 +213,7 @@ fn box_muller_f32(chunk: &mut [f32], mean: f32, std: f32) {
 
 /// Cephes `logf` of a normal positive `x`.
 #[inline(always)]
-fn log_f32(x: f32) -> f32 {
+fn log_f32<A: InstructionSet>(x: f32) -> f32 {
     const P: [f32; 9] = [
         7.037_683_6e-2,
         -1.151_461e-1,
@@ -233,33 +235,31 @@ fn log_f32(x: f32) -> f32 {
     let z = m * m;
     let mut y = P[0];
     for &p in &P[1..] {
-        y = y.mul_add(m, p);
+        y = fma32::<A>(y, m, p);
     }
-    y = (y * m).mul_add(z, e * -2.121_944_4e-4);
-    y = (-0.5f32).mul_add(z, y);
-    e.mul_add(0.693_359_4, m + y)
+    y = fma32::<A>(y * m, z, e * -2.121_944_4e-4);
+    y = fma32::<A>(-0.5, z, y);
+    fma32::<A>(e, 0.693_359_4, m + y)
 }
 
 /// Cephes `sinf` and `cosf` of an `x` of 0 to 8.
 #[inline(always)]
-fn sin_cos_f32(x: f32) -> (f32, f32) {
+fn sin_cos_f32<A: InstructionSet>(x: f32) -> (f32, f32) {
     // The octant, rounded up to even, and x less that many quarters of pi, in three parts.
     // SAFETY: x is finite and small.
     let octant: i32 = unsafe { (x * (4.0 / PI) as f32).to_int_unchecked() };
     let octant = (octant + 1) & !1;
     let y = octant as f32;
-    let x = y.mul_add(-0.785_156_25, x);
-    let x = y.mul_add(-2.418_756_5e-4, x);
-    let x = y.mul_add(-3.774_895e-8, x);
+    let x = fma32::<A>(y, -0.785_156_25, x);
+    let x = fma32::<A>(y, -2.418_756_5e-4, x);
+    let x = fma32::<A>(y, -3.774_895e-8, x);
     let z = x * x;
-    let c = 2.443_315_7e-5f32
-        .mul_add(z, -1.388_731_6e-3)
-        .mul_add(z, 4.166_664_6e-2);
-    let c = (c * z).mul_add(z, -(z * 0.5)) + 1.0;
-    let s = (-1.951_529_6e-4f32)
-        .mul_add(z, 8.332_161e-3)
-        .mul_add(z, -1.666_665_5e-1);
-    let s = (s * z).mul_add(x, x);
+    let c = fma32::<A>(2.443_315_7e-5, z, -1.388_731_6e-3);
+    let c = fma32::<A>(c, z, 4.166_664_6e-2);
+    let c = fma32::<A>(c * z, z, -(z * 0.5)) + 1.0;
+    let s = fma32::<A>(-1.951_529_6e-4, z, 8.332_161e-3);
+    let s = fma32::<A>(s, z, -1.666_665_5e-1);
+    let s = fma32::<A>(s * z, x, x);
     let (sin, cos) = if octant & 2 == 0 { (s, c) } else { (c, s) };
     let sin_sign = ((octant & 4) as u32) << 29;
     let cos_sign = ((!(octant - 2) & 4) as u32) << 29;

@@ -5,6 +5,8 @@ use half::{bf16, f16};
 use super::engine::Mt19937;
 use super::generator::Generator;
 use super::parts::{Cut, in_parts};
+use crate::cmath;
+use crate::machine::{InstructionSet, Level};
 
 /// A floating point type that random numbers are drawn in: `f32`, `f64`, `f16` and `bf16`.
 ///
@@ -79,6 +81,24 @@ pub(super) fn unit_f64(bits: u64) -> f64 {
     (bits & ((1 << 53) - 1)) as i64 as f64 * (1.0 / (1u64 << 53) as f64)
 }
 
+/// `a * b + c` with one rounding on every level, so that all draw the same.
+#[inline(always)]
+pub(super) fn fma32<A: InstructionSet>(a: f32, b: f32, c: f32) -> f32 {
+    match A::LEVEL {
+        Level::Base => cmath::fmaf(a, b, c),
+        _ => a.mul_add(b, c),
+    }
+}
+
+/// [`fma32`] in double precision.
+#[inline(always)]
+fn fma64<A: InstructionSet>(a: f64, b: f64, c: f64) -> f64 {
+    match A::LEVEL {
+        Level::Base => cmath::fma(a, b, c),
+        _ => a.mul_add(b, c),
+    }
+}
+
 /// How uniforms are cut into parts: of float32 and less, and of float64.
 const CUT: Cut = Cut {
     words: 1,
@@ -94,7 +114,7 @@ crate::multiversion! {
     fn uniform_by_f32<A, T: RandomFloat>(engine: &mut Mt19937, out: &mut [T], from: f32, to: f32) {
         let (width, first, end) = (to - from, T::from_f32(from), T::from_f32(to));
         engine.map_u32(out, |bits| {
-            let value = T::from_f32(unit_f32(bits).mul_add(width, from));
+            let value = T::from_f32(fma32::<A>(unit_f32(bits), width, from));
             if value == end { first } else { value }
         });
     }
@@ -105,7 +125,7 @@ crate::multiversion! {
     fn uniform_f64<A>(engine: &mut Mt19937, out: &mut [f64], from: f64, to: f64) {
         let width = to - from;
         engine.map_u64(out, |bits| {
-            let value = unit_f64(bits).mul_add(width, from);
+            let value = fma64::<A>(unit_f64(bits), width, from);
             if value == to { from } else { value }
         });
     }

@@ -211,7 +211,7 @@ pub fn calculate_gain(nonlinearity: Nonlinearity) -> f64 {
         Nonlinearity::Linear | Nonlinearity::Sigmoid => 1.0,
         Nonlinearity::Tanh => 5.0 / 3.0,
         Nonlinearity::ReLU => 2f64.sqrt(),
-        Nonlinearity::LeakyReLU(a) => (2.0 / (1.0 + a.powi(2))).sqrt(),
+        Nonlinearity::LeakyReLU(a) => (2.0 / (1.0 + a * a)).sqrt(),
         Nonlinearity::SELU => 0.75,
         Nonlinearity::Unknown(_) => f64::NAN,
     }

@@ -2,6 +2,7 @@
 
 use std::f64::consts::PI;
 
+use torsh_core::cmath;
 use torsh_tensor::Result;
 
 use super::scheduler::{scaled, settings};
@@ -215,13 +216,13 @@ impl Policy for PolynomialPolicy {
             return Ok(cx.lrs.to_vec());
         }
         let left = |epoch: i64| 1.0 - epoch as f64 / self.total_iters as f64;
-        let factor = (left(cx.last_epoch) / left(cx.last_epoch - 1)).powf(self.power);
+        let factor = cmath::pow(left(cx.last_epoch) / left(cx.last_epoch - 1), self.power);
         Ok(scaled(cx.lrs, factor))
     }
 
     fn closed_form(&self, cx: &Cx<'_>) -> Option<Vec<f64>> {
         let done = self.total_iters.min(cx.last_epoch) as f64;
-        let factor = (1.0 - done / self.total_iters as f64).powf(self.power);
+        let factor = cmath::pow(1.0 - done / self.total_iters as f64, self.power);
         Some(scaled(cx.base_lrs, factor))
     }
 
@@ -231,7 +232,7 @@ impl Policy for PolynomialPolicy {
 /// From the learning rates to `least` along half a cosine, at a part of the way.
 fn cosine(lrs: &[f64], least: f64, part: f64) -> Vec<f64> {
     lrs.iter()
-        .map(|lr| least + (lr - least) * (1.0 + (PI * part).cos()) / 2.0)
+        .map(|lr| least + (lr - least) * (1.0 + cmath::cos(PI * part)) / 2.0)
         .collect()
 }
 
@@ -277,11 +278,11 @@ impl Policy for CosineAnnealingPolicy {
         }
         if (epoch - 1 - t_max).rem_euclid(2 * t_max) == 0 {
             // From the lowest point there is no factor that leads up.
-            let first = (1.0 - (PI / t_max as f64).cos()) / 2.0;
+            let first = (1.0 - cmath::cos(PI / t_max as f64)) / 2.0;
             let lrs = cx.lrs.iter().zip(cx.base_lrs);
             return Ok(lrs.map(|(lr, base)| lr + (base - least) * first).collect());
         }
-        let height = |epoch: i64| 1.0 + (PI * epoch as f64 / t_max as f64).cos();
+        let height = |epoch: i64| 1.0 + cmath::cos(PI * epoch as f64 / t_max as f64);
         let factor = height(epoch) / height(epoch - 1);
         Ok(cx
             .lrs

@@ -2,6 +2,7 @@
 
 use std::f64::consts::PI;
 
+use torsh_core::cmath;
 use torsh_tensor::{Result, TorshError, options};
 
 use super::scheduler::{settings, take};
@@ -266,8 +267,8 @@ impl CyclicPolicy {
             (x - 1.0) / (self.step_ratio - 1.0)
         };
         let scale = match self.mode.as_str() {
-            "triangular2" => 1.0 / 2f64.powf(cycle - 1.0),
-            "exp_range" => self.gamma.powf(epoch as f64),
+            "triangular2" => 1.0 / cmath::pow(2.0, cycle - 1.0),
+            "exp_range" => cmath::pow(self.gamma, epoch as f64),
             _ => 1.0,
         };
         (part, scale)
@@ -457,7 +458,7 @@ impl OneCyclePolicy {
         if self.anneal_strategy == "linear" {
             (to - from) * part + from
         } else {
-            to + (from - to) / 2.0 * ((PI * part).cos() + 1.0)
+            to + (from - to) / 2.0 * (cmath::cos(PI * part) + 1.0)
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use torsh_core::cmath;
 use torsh_tensor::{Result, TorshError};
 
 use super::scheduler::{scaled, settings};
@@ -205,7 +206,7 @@ impl Policy for StepPolicy {
 
     fn closed_form(&self, cx: &Cx<'_>) -> Option<Vec<f64>> {
         let times = cx.last_epoch.div_euclid(self.step_size.max(1));
-        Some(scaled(cx.base_lrs, self.gamma.powf(times as f64)))
+        Some(scaled(cx.base_lrs, cmath::pow(self.gamma, times as f64)))
     }
 
     settings!(step_size "step_size", gamma "gamma");
@@ -252,12 +253,12 @@ impl Policy for MultiStepPolicy {
             .iter()
             .filter(|m| **m == cx.last_epoch)
             .count();
-        Ok(scaled(cx.lrs, self.gamma.powf(times as f64)))
+        Ok(scaled(cx.lrs, cmath::pow(self.gamma, times as f64)))
     }
 
     fn closed_form(&self, cx: &Cx<'_>) -> Option<Vec<f64>> {
         let times = self.milestones.partition_point(|m| *m <= cx.last_epoch);
-        Some(scaled(cx.base_lrs, self.gamma.powf(times as f64)))
+        Some(scaled(cx.base_lrs, cmath::pow(self.gamma, times as f64)))
     }
 
     settings!(milestones "milestones", gamma "gamma");
@@ -360,7 +361,10 @@ impl Policy for ExponentialPolicy {
     }
 
     fn closed_form(&self, cx: &Cx<'_>) -> Option<Vec<f64>> {
-        Some(scaled(cx.base_lrs, self.gamma.powf(cx.last_epoch as f64)))
+        Some(scaled(
+            cx.base_lrs,
+            cmath::pow(self.gamma, cx.last_epoch as f64),
+        ))
     }
 
     settings!(gamma "gamma");

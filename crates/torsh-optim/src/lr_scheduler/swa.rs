@@ -2,6 +2,7 @@
 
 use std::f64::consts::PI;
 
+use torsh_core::cmath;
 use torsh_tensor::Result;
 
 use super::scheduler::settings;
@@ -90,7 +91,7 @@ impl Policy for SwaPolicy {
             if self.anneal_strategy == "linear" {
                 t
             } else {
-                (1.0 - (PI * t).cos()) / 2.0
+                (1.0 - cmath::cos(PI * t)) / 2.0
             }
         };
         let (before, now) = (alpha(step - 1), alpha(step));

@@ -3,6 +3,7 @@
 use std::ops;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+use torsh_core::cmath;
 
 /// Numbers of a larger magnitude are left out: sums and differences of the others stay finite.
 const LIMIT: f64 = 1e300;
@@ -27,7 +28,7 @@ impl Scale {
         match self {
             _ if !v.is_finite() || v.abs() > LIMIT => None,
             Scale::Linear => Some(v),
-            Scale::Log => (v > 0.0).then(|| v.log10()),
+            Scale::Log => (v > 0.0).then(|| cmath::log10(v)),
         }
     }
 }
@@ -139,13 +140,13 @@ impl ValueFormatter<f64> for Axis {
 
 /// The exponent of a number's first digit.
 fn exponent(v: f64) -> i32 {
-    (v.abs().log10() + 1e-9).floor() as i32
+    (cmath::log10(v.abs()) + 1e-9).floor() as i32
 }
 
 /// Multiples of 1, 2 or 5 times a power of ten.
 fn linear(low: f64, high: f64, most: usize, whole: bool) -> Vec<(f64, String)> {
     let rough = (high - low) / most.max(1) as f64;
-    let power = 10f64.powi(exponent(rough));
+    let power = cmath::powi(10.0, exponent(rough));
     let mut step = [1.0, 2.0, 5.0]
         .into_iter()
         .map(|m| m * power)
@@ -169,7 +170,7 @@ fn linear(low: f64, high: f64, most: usize, whole: bool) -> Vec<(f64, String)> {
             format!("{v:.*}", (-place).max(0) as usize)
         } else {
             let digits = (common - place).max(0) as usize;
-            format!("{:.digits$}e{common}", v / 10f64.powi(common))
+            format!("{:.digits$}e{common}", v / cmath::powi(10.0, common))
         }
     };
     values.into_iter().map(|v| (v, label(v))).collect()
@@ -183,7 +184,7 @@ fn logarithmic(low: f64, high: f64, most: usize) -> Ticks {
     // Decimal text is exact where a product of powers is not.
     let number = |m: u32, k: i32| format!("{m}e{k}").parse::<f64>().unwrap_or(f64::NAN);
     let all = || (first..=last).flat_map(|k| (1..10).map(move |m| (m, k)));
-    let place = |(m, k): (u32, i32)| number(m, k).log10();
+    let place = |(m, k): (u32, i32)| cmath::log10(number(m, k));
     let shown = |(m, k): (u32, i32)| {
         let v = number(m, k);
         match (1e-4..1e6).contains(&v) {
@@ -201,12 +202,12 @@ fn logarithmic(low: f64, high: f64, most: usize) -> Ticks {
         some.filter(|t| inside(&place(*t))).collect()
     };
     if major.len() < 2 {
-        let (from, to) = (10f64.powf(low), 10f64.powf(high));
+        let (from, to) = (cmath::pow(10.0, low), cmath::pow(10.0, high));
         let ticks = linear(from, to, most, false).into_iter();
         return Ticks {
             major: ticks
                 .filter(|(v, _)| *v > 0.0)
-                .map(|(v, label)| (v.log10(), label))
+                .map(|(v, label)| (cmath::log10(v), label))
                 .collect(),
             minor: Vec::new(),
         };

@@ -3,13 +3,14 @@
 use half::{bf16, f16};
 use num_complex::Complex;
 use num_traits::Float;
-use torsh_core::{DType, Scalar, View};
+use torsh_core::{DType, Scalar, View, cmath};
 
 use super::write;
 use crate::machine::tuning::spaced::BLOCK;
 use crate::memory::blocks;
 use crate::memory::element::Addresses;
 use crate::multiversion;
+use crate::simd::Arch;
 
 /// `n` points from `start` to `end`, `step` apart, each counted from the nearer end: both ends are
 /// exact.
@@ -21,7 +22,25 @@ struct Points<T> {
     n: usize,
 }
 
-impl<T: Float> Points<T> {
+/// Float32 or float64.
+trait Number: Float {
+    /// `a * b + c`, rounded once.
+    fn fma(a: Self, b: Self, c: Self) -> Self;
+}
+impl Number for f32 {
+    #[inline(always)]
+    fn fma(a: f32, b: f32, c: f32) -> f32 {
+        cmath::fmaf(a, b, c)
+    }
+}
+impl Number for f64 {
+    #[inline(always)]
+    fn fma(a: f64, b: f64, c: f64) -> f64 {
+        cmath::fma(a, b, c)
+    }
+}
+
+impl<T: Number> Points<T> {
     fn new(start: T, end: T, n: usize) -> Points<T> {
         let step = (end - start) / number(n.max(2) - 1);
         Points {
@@ -46,7 +65,17 @@ impl<T: Float> Points<T> {
     #[inline(always)]
     fn fused(&self, i: usize) -> T {
         let (steps, end) = self.steps(i);
-        self.step.mul_add(steps, end)
+        T::fma(self.step, steps, end)
+    }
+
+    /// [`Self::fused`] in code for an instruction set.
+    #[inline(always)]
+    fn fused_by<A: Arch>(&self, i: usize) -> T {
+        let (steps, end) = self.steps(i);
+        match A::FMA {
+            true => self.step.mul_add(steps, end),
+            false => T::fma(self.step, steps, end),
+        }
     }
 
     /// A point, product and sum rounded one after the other.
@@ -65,9 +94,9 @@ fn number<T: Float>(n: usize) -> T {
 
 multiversion! {
     /// The points from `from` on.
-    fn fill<A, T: Float>(points: &Points<T>, from: usize, to: &mut [T]) {
+    fn fill<A, T: Number>(points: &Points<T>, from: usize, to: &mut [T]) {
         for (k, to) in to.iter_mut().enumerate() {
-            *to = points.fused(from + k);
+            *to = points.fused_by::<A>(from + k);
         }
     }
 }
@@ -172,7 +201,7 @@ pub(super) fn logspace(out: &View<'_>, a: Scalar, b: Scalar, base: Scalar) -> bo
                     }
                 }
             };
-            write(out, |i| convert(power.powf(points.rounded(i))));
+            write(out, |i| convert(cmath::pow(power, points.rounded(i))));
         }};
     }
     macro_rules! floats {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use num_complex::Complex;
 use rustfft::{Fft, FftDirection, FftNum, FftPlanner};
+use torsh_core::cmath;
 
 use super::stages::Stages;
 use super::transposition::lanes;
@@ -79,7 +80,7 @@ pub(super) fn root(k: usize, n: usize) -> (f64, f64) {
     // The nearest quarter, and what is left.
     let quarter = (8 * k + n) / (2 * n);
     let rest = (4 * k) as f64 - (quarter * n) as f64;
-    let (s, c) = (turn * rest / (4 * n) as f64).sin_cos();
+    let (s, c) = cmath::sin_cos(turn * rest / (4 * n) as f64);
     match quarter % 4 {
         0 => (c, -s),
         1 => (-s, -c),

@@ -12,7 +12,7 @@
 
 use std::ops::{Add, Mul, Neg, Sub};
 
-use torsh_core::{DType, KernelArgs, Result, TorshError, View, attrs, pool};
+use torsh_core::{DType, KernelArgs, Result, TorshError, View, attrs, cmath, pool};
 
 use crate::memory::dense::{Dense, DenseOut, Ptr};
 use crate::memory::operands::{missing, operands};
@@ -38,23 +38,26 @@ trait Log:
 }
 
 macro_rules! log {
-    ($($t:ident)*) => {$(
+    ($($t:ident: $exp:path, $ln:path;)*) => {$(
         impl Log for $t {
             const ZERO: $t = 0.0;
             const INFINITY: $t = $t::INFINITY;
             const NONE: $t = $t::NEG_INFINITY;
             #[inline(always)]
             fn exp(self) -> $t {
-                $t::exp(self)
+                $exp(self)
             }
             #[inline(always)]
             fn ln(self) -> $t {
-                $t::ln(self)
+                $ln(self)
             }
         }
     )*};
 }
-log!(f32 f64);
+log! {
+    f32: f32::exp, f32::ln;
+    f64: cmath::exp, f64::ln;
+}
 
 /// The logarithm of the sum of exponentials.
 #[inline(always)]

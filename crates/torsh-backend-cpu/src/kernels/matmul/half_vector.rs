@@ -1,7 +1,7 @@
 //! A matrix of a half type times a vector, summed in float32: [`vector`]'s loops over parts of the outputs.
 
 use half::{bf16, f16};
-use torsh_core::{DType, Result, View, pool};
+use torsh_core::{DType, Result, View, cmath, pool};
 
 use super::operands::Matrix;
 use super::vector::{self, Stored};
@@ -78,7 +78,7 @@ fn products<S: Stored<f32>>(
                     .map(|part| *partial.at((part * outputs + i) as isize))
                     .sum();
                 let before = start.map_or(0.0, |start| beta * *at(start, i));
-                *at(y, i) = alpha.mul_add(sum, before);
+                *at(y, i) = cmath::fmaf(alpha, sum, before);
             }
         }
         return Ok(());

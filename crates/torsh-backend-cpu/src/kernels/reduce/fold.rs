@@ -5,6 +5,7 @@ use std::mem::{MaybeUninit, size_of};
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use num_complex::Complex;
+use torsh_core::cmath;
 
 use super::drive::{Params, RUN, ReduceOp, SHORT, WIDTH};
 use super::load::{Half, Out};
@@ -357,7 +358,7 @@ macro_rules! float_folds {
         total |s, l| s + l as f64; merge |a, b| a + b; finish |_q, s| s.sqrt(); }
         lanes! { $normp, $t, $t, f64: zero 0.0, start 0.0;
         step |p, a, x| a + VMath::pow::<A>(x.abs(), p.p as $t); join |a, b| a + b;
-        total |s, l| s + l as f64; merge |a, b| a + b; finish |q, s| s.powf(1.0 / q.p); }
+        total |s, l| s + l as f64; merge |a, b| a + b; finish |q, s| cmath::pow(s, 1.0 / q.p); }
         lanes! { $absmax, $t, $t, f64: zero 0.0, start 0.0;
         step |_p, a, x| max(a, x.abs()); join |a, b| max(a, b);
         total |s, l| max(s, l as f64); merge |a, b| max(a, b); finish |_q, s| s; }

@@ -5,7 +5,7 @@
 
 use half::{bf16, f16};
 use num_complex::Complex;
-use torsh_core::DType;
+use torsh_core::{DType, cmath};
 
 use crate::multiversion;
 
@@ -223,7 +223,7 @@ conversions! {
     NonZeroC8: Complex<f32> => u8, |x| ((x.re != 0.0) | (x.im != 0.0)) as u8;
     NonZeroC16: Complex<f64> => u8, |x| ((x.re != 0.0) | (x.im != 0.0)) as u8;
     AbsC8: Complex<f32> => f32, |x| ((x.re as f64) * (x.re as f64) + (x.im as f64) * (x.im as f64)).sqrt() as f32;
-    AbsC16: Complex<f64> => f64, |x| x.re.hypot(x.im);
+    AbsC16: Complex<f64> => f64, |x| cmath::hypot(x.re, x.im);
 }
 
 /// The conversion of `dtype`, where there is one.

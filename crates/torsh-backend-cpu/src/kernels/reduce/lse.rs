@@ -5,6 +5,7 @@ use std::mem::{MaybeUninit, size_of};
 use std::ops::{Add, Mul};
 
 use num_complex::Complex;
+use torsh_core::cmath;
 
 use super::drive::{Params, ReduceOp, WIDTH};
 use super::fold::{self, LaneFold};
@@ -43,7 +44,7 @@ fn add<N: Mul<f64, Output = N> + Add<Output = N>>(
     let shift = a.shift.max(b.shift);
     ScaledSum {
         shift,
-        sum: a.sum * (a.shift - shift).exp() + b.sum * (b.shift - shift).exp(),
+        sum: a.sum * cmath::exp(a.shift - shift) + b.sum * cmath::exp(b.shift - shift),
     }
 }
 
@@ -95,7 +96,7 @@ impl<T: LogSumExpReal> ReduceOp for Lse<T> {
                 T::exp_sum::<A>(x, n, shift, ahead).into()
             } else {
                 // All are -inf, or one is inf or nan.
-                top.into().exp()
+                cmath::exp(top.into())
             };
             *s = join(
                 *s,
@@ -158,7 +159,7 @@ impl<T: LogSumExpReal> ReduceOp for Lse<T> {
 
     unsafe fn finish(_: &Params, s: &[ScaledSum], outs: &[Out]) {
         // SAFETY: the caller's promise.
-        unsafe { outs[0].real(s.len(), |i| s[i].sum.ln() + s[i].shift) }
+        unsafe { outs[0].real(s.len(), |i| (s[i].sum).ln() + s[i].shift) }
     }
 }
 

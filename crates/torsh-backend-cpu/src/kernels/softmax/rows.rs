@@ -39,11 +39,11 @@ pub(super) trait SoftmaxNumber: ExpRows {
     }
 }
 macro_rules! float {
-    ($t:ident, $exp:path, $raised:path, $($wide:item)*) => {
+    ($t:ident, $ln:path, $exp:path, $raised:path, $($wide:item)*) => {
         impl SoftmaxNumber for $t {
             #[inline(always)]
             fn ln(self) -> $t {
-                $t::ln(self)
+                $ln(self)
             }
             #[inline(always)]
             fn power<A: Arch>(self) -> $t {
@@ -57,9 +57,10 @@ macro_rules! float {
         }
     };
 }
-float! { f64, VMath::exp_low::<A>, VMath::exp_low::<A>, }
+float! { f64, f64::ln, VMath::exp_low::<A>, VMath::exp_low::<A>, }
 float! {
     f32,
+    f32::ln,
     VMath::exp::<A>,
     VMath::exp_raised::<A>,
     #[cfg(target_arch = "x86_64")]

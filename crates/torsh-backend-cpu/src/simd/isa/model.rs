@@ -5,6 +5,8 @@
 //! result is subnormal if it is, rounded to 24 bits with an unbounded exponent, below the least normal number (SDM
 //! volume 1, 4.9.1.5: tininess is found after rounding).
 
+use torsh_core::cmath;
+
 pub(crate) mod program;
 pub(crate) mod unit;
 
@@ -24,10 +26,10 @@ pub(crate) fn flushed(x: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn fused(a: f32, b: f32, c: f32) -> f32 {
     const UP: f32 = (1u64 << 32) as f32;
-    let sum = a.mul_add(b, c);
+    let sum = cmath::fmaf(a, b, c);
     // The same times 2^64, which rounds results near the subnormal numbers to 24 bits. Where it overflows, the sum is
     // 0 or far from them.
-    let scaled = (a * UP).mul_add(b * UP, c * UP * UP);
+    let scaled = cmath::fmaf(a * UP, b * UP, c * UP * UP);
     match scaled.abs() < f32::MIN_POSITIVE * UP * UP {
         true => 0f32.copysign(sum),
         false => sum,

@@ -2,6 +2,8 @@
 
 use std::f64::consts::PI;
 
+use torsh_core::cmath;
+
 use super::dd::{self, Dd, horner, piece, piece_with_zero};
 use super::tables::airy::{ASYMPTOTIC, DECAY, NEAR};
 use crate::vmath::Arch;
@@ -53,7 +55,7 @@ pub(crate) fn airy_ai<A: Arch>(x: f64) -> f64 {
         k -= 2;
     }
     odd *= r;
-    let (s, c) = zeta.hi.sin_cos();
+    let (s, c) = cmath::sin_cos(zeta.hi);
     let (s, c) = (s + zeta.lo * c, c - zeta.lo * s);
     let Dd { hi: root, .. } = Dd::new((2.0 * PI).sqrt());
     // cos(zeta - pi / 4) and sin(zeta - pi / 4), times sqrt(2).

@@ -2,6 +2,8 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI};
 
+use torsh_core::cmath;
+
 use super::dd::{horner, piece_with_zero};
 use super::tables::bessel::{HANKEL0, HANKEL1, J0, J1, Y0, Y0_NEAR, Y1, Y1_NEAR};
 use crate::vmath::Arch;
@@ -24,7 +26,7 @@ fn hankel<A: Arch>(x: f64, table: &[[f64; 10]; 2]) -> (f64, f64, f64) {
 /// `cos(x - pi / 4)` and `sin(x - pi / 4)`.
 #[inline(always)]
 fn eighth(x: f64) -> (f64, f64) {
-    let (s, c) = x.sin_cos();
+    let (s, c) = cmath::sin_cos(x);
     ((c + s) * FRAC_1_SQRT_2, (s - c) * FRAC_1_SQRT_2)
 }
 
@@ -155,6 +157,6 @@ pub(crate) fn spherical_bessel_j0<A: Arch>(x: f64) -> f64 {
     } else if x == 0.0 {
         1.0
     } else {
-        x.sin() / x
+        cmath::sin(x) / x
     }
 }

@@ -1,6 +1,8 @@
 //! Sums of two doubles, `hi + lo` with about 106 bits, where 53 would lose digits: exponents that are rounded before
 //! `exp`, and sums that cancel.
 
+use torsh_core::cmath;
+
 use super::tables::log::LOG;
 use crate::vmath::{Arch, fma64};
 
@@ -103,7 +105,7 @@ impl Dd {
     /// e to the power of this number.
     #[inline(always)]
     pub fn exp<A: Arch>(self) -> f64 {
-        let e = self.hi.exp();
+        let e = cmath::exp(self.hi);
         // Neither 0 nor an infinity has a correction.
         if e == 0.0 || e == f64::INFINITY {
             e
@@ -221,10 +223,10 @@ pub(crate) fn sin_pi(x: f64) -> f64 {
     // Twice the period is exact, and so is the remainder.
     let r = x - 2.0 * (0.5 * x).round_ties_even();
     if r.abs() <= 0.25 {
-        (std::f64::consts::PI * r).sin()
+        cmath::sin(std::f64::consts::PI * r)
     } else if r.abs() <= 0.75 {
-        ((0.5 - r.abs()) * std::f64::consts::PI).cos().copysign(r)
+        cmath::cos((0.5 - r.abs()) * std::f64::consts::PI).copysign(r)
     } else {
-        (std::f64::consts::PI * (1.0 - r.abs())).sin().copysign(r)
+        cmath::sin(std::f64::consts::PI * (1.0 - r.abs())).copysign(r)
     }
 }

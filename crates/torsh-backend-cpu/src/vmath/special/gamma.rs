@@ -3,6 +3,8 @@
 
 use std::f64::consts::PI;
 
+use torsh_core::cmath;
+
 use super::dd::{self, Dd, horner, piece, two_sum};
 use super::tables::gamma::{DIGAMMA, LGAMMA, LGAMMA_UP};
 use super::tables::log::{BERNOULLI, STIRLING};
@@ -85,7 +87,7 @@ pub(crate) fn lgamma<A: Arch, const EXACT: bool>(x: f64) -> f64 {
         -(-x).ln()
     } else {
         // Gamma(x) Gamma(-x) = -pi / (x sin(pi x)).
-        LOG_PI - (x * dd::sin_pi(x)).abs().ln() - positive_lgamma::<A, EXACT>(-x)
+        LOG_PI - ((x * dd::sin_pi(x)).abs()).ln() - positive_lgamma::<A, EXACT>(-x)
     }
 }
 
@@ -118,7 +120,7 @@ pub(crate) fn digamma<A: Arch>(x: f64) -> f64 {
     } else {
         // tan(pi x) has period 1; the remainder, in [-1/2, 1/2], is exact.
         let r = x - x.round();
-        positive_digamma::<A>(1.0 - x) - PI / (PI * r).tan()
+        positive_digamma::<A>(1.0 - x) - PI / cmath::tan(PI * r)
     }
 }
 

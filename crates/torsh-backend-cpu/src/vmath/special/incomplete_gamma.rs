@@ -2,6 +2,8 @@
 
 use std::f64::consts::PI;
 
+use torsh_core::cmath;
+
 use super::dd::{self, Dd, horner, quick_sum, two_product};
 use super::gamma::{lgamma1p, stirling};
 use super::normal::erfcx_right;
@@ -29,7 +31,7 @@ fn gamma1p<A: Arch>(a: f64) -> f64 {
         product *= at;
         at -= 1.0;
     }
-    product * lgamma1p::<A>(at).exp()
+    product * cmath::exp(lgamma1p::<A>(at))
 }
 
 /// `mu - ln(1 + mu)` for `1 + mu = x / a`, and mu.
@@ -131,7 +133,7 @@ fn small_upper<A: Arch, const EXACT: bool>(a: f64, x: f64) -> f64 {
     let power = dd::log_for::<A, EXACT>(x)
         .mul::<A>(a)
         .add(-lgamma1p::<A>(a));
-    -power.value().exp_m1() - a * sum * power.exp::<A>()
+    -cmath::exp_m1(power.value()) - a * sum * power.exp::<A>()
 }
 
 /// Both functions, lower and upper, where [`is_uniform`].

@@ -2,6 +2,8 @@
 
 use std::f64::consts::PI;
 
+use torsh_core::cmath;
+
 use super::dd::{horner, piece};
 use super::tables::modified::{I0E, I1E, K0E, K1E, LARGE0, LARGE1, SERIES};
 use crate::vmath::Arch;
@@ -56,10 +58,10 @@ pub(crate) fn i1e<A: Arch>(x: f64) -> f64 {
 #[inline(always)]
 fn grow(x: f64, y: f64) -> f64 {
     if x > 700.0 {
-        let half = (0.5 * x).exp();
+        let half = cmath::exp(0.5 * x);
         half * y * half
     } else {
-        x.exp() * y
+        cmath::exp(x) * y
     }
 }
 
@@ -125,10 +127,10 @@ fn not_positive(x: f64) -> f64 {
 #[inline(always)]
 fn decay(x: f64, y: f64) -> f64 {
     if x > 700.0 {
-        let half = (-0.5 * x).exp();
+        let half = cmath::exp(-0.5 * x);
         half * y * half
     } else {
-        (-x).exp() * y
+        cmath::exp(-x) * y
     }
 }
 
@@ -162,7 +164,7 @@ pub(crate) fn scaled_modified_bessel_k0<A: Arch>(x: f64) -> f64 {
     if !(x > 0.0) {
         not_positive(x)
     } else if x < 1.0 {
-        k0_near::<A>(x) * x.exp()
+        k0_near::<A>(x) * cmath::exp(x)
     } else {
         scaled::<A>(x, &K0E, &LARGE0[0])
     }
@@ -174,7 +176,7 @@ pub(crate) fn scaled_modified_bessel_k1<A: Arch>(x: f64) -> f64 {
     if !(x > 0.0) {
         not_positive(x)
     } else if x < 1.0 {
-        k1_near::<A>(x) * x.exp()
+        k1_near::<A>(x) * cmath::exp(x)
     } else {
         scaled::<A>(x, &K1E, &LARGE1[0])
     }

@@ -2,6 +2,8 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, LN_2, PI};
 
+use torsh_core::cmath;
+
 use super::dd::{Dd, horner, piece, two_product};
 use super::tables::normal::ERFCX;
 use crate::vmath::{Arch, poly64};
@@ -87,7 +89,7 @@ pub(crate) fn ndtr<A: Arch>(x: f64) -> f64 {
         1.0
     } else {
         let z = scaled::<A>(-x);
-        let slope = (-z.hi * z.hi).exp() * (2.0 * FRAC_1_SQRT_PI);
+        let slope = cmath::exp(-z.hi * z.hi) * (2.0 * FRAC_1_SQRT_PI);
         0.5 * (libm::erfc(z.hi) - z.lo * slope)
     }
 }
@@ -109,7 +111,7 @@ pub(crate) fn log_ndtr<A: Arch>(x: f64) -> f64 {
     } else if x == f64::INFINITY {
         -0.0
     } else {
-        (-ndtr::<A>(-x)).ln_1p()
+        cmath::ln_1p(-ndtr::<A>(-x))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Orthogonal polynomials by their recurrences, with PyTorch's definitions: an order is truncated to a whole number, and
 //! polynomials of negative order are 0.
 
+use torsh_core::cmath;
+
 use super::dd::{Dd, two_sum};
 use crate::vmath::Arch;
 
@@ -194,26 +196,26 @@ fn chebyshev_far_right<const KIND: u8>(x: f64, n: f64) -> f64 {
         };
     }
     if x < 1.0 {
-        let t = x.acos();
+        let t = cmath::acos(x);
         match KIND {
-            T => (n * t).cos(),
-            U => ((n + 1.0) * t).sin() / t.sin(),
-            V => ((n + 0.5) * t).cos() / (0.5 * t).cos(),
-            _ => ((n + 0.5) * t).sin() / (0.5 * t).sin(),
+            T => cmath::cos(n * t),
+            U => cmath::sin((n + 1.0) * t) / cmath::sin(t),
+            V => cmath::cos((n + 0.5) * t) / cmath::cos(0.5 * t),
+            _ => cmath::sin((n + 0.5) * t) / cmath::sin(0.5 * t),
         }
     } else {
         let d = x - 1.0;
         // The square overflows far out.
         let t = if x < 1e150 {
-            (d + (d * (d + 2.0)).sqrt()).ln_1p()
+            cmath::ln_1p(d + (d * (d + 2.0)).sqrt())
         } else {
             x.ln() + std::f64::consts::LN_2
         };
         match KIND {
-            T => (n * t).cosh(),
-            U => ((n + 1.0) * t).sinh() / t.sinh(),
-            V => ((n + 0.5) * t).cosh() / (0.5 * t).cosh(),
-            _ => ((n + 0.5) * t).sinh() / (0.5 * t).sinh(),
+            T => cmath::cosh(n * t),
+            U => cmath::sinh((n + 1.0) * t) / cmath::sinh(t),
+            V => cmath::cosh((n + 0.5) * t) / cmath::cosh(0.5 * t),
+            _ => cmath::sinh((n + 0.5) * t) / cmath::sinh(0.5 * t),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The Hurwitz zeta function and the derivatives of digamma.
 
+use torsh_core::cmath;
+
 use super::dd::{Dd, log_for};
 use super::gamma::{digamma, large_lgamma};
 use super::tables::log::EULER;
@@ -11,9 +13,9 @@ fn power<const EXACT: bool>(x: f64, s: f64) -> f64 {
     if s == 2.0 {
         1.0 / (x * x)
     } else if EXACT {
-        x.powf(-s)
+        cmath::pow(x, -s)
     } else {
-        (-s * x.ln()).exp()
+        cmath::exp(-s * x.ln())
     }
 }
 
@@ -105,7 +107,7 @@ pub(crate) fn zeta<A: Arch, const EXACT: bool>(s: f64, q: f64) -> f64 {
     let even = s == 2.0 * (0.5 * s).floor();
     let sign = if even { 1.0 } else { -1.0 };
     let r = q - q.round_ties_even();
-    let power = r.abs().powf(-s);
+    let power = cmath::pow(r.abs(), -s);
     let own = if r < 0.0 { sign * power } else { power };
     own + positive::<EXACT>(s, 1.0 + r, 1.0)
         + sign * (positive::<EXACT>(s, 1.0 - r, 1.0) - positive::<EXACT>(s, 1.0 - q, 1.0))

@@ -1,5 +1,6 @@
 //! The adaptive softmax, for many classes of which most are rare.
 
+use torsh_core::cmath;
 use torsh_functional as F;
 use torsh_tensor::devices::{Assert, CallSite, check};
 use torsh_tensor::{Result, Tensor, TorshError};
@@ -291,7 +292,8 @@ impl AdaptiveLogSoftmaxWithLossBuilder {
         cutoffs.push(self.n_classes);
         let mut tail = ModuleList::new();
         for (i, pair) in cutoffs.windows(2).enumerate() {
-            let narrow = (self.in_features as f64 / self.div_value.powi(i as i32 + 1)).floor();
+            let narrow =
+                (self.in_features as f64 / cmath::powi(self.div_value, i as i32 + 1)).floor();
             let narrow = narrow as usize;
             tail.push(
                 Sequential::new()

@@ -1,7 +1,7 @@
 //! Draws from Poisson and binomial distributions, in the order and by the algorithms of PyTorch's CPU kernels.
 
 use torsh_core::random::default_generator_of;
-use torsh_core::{Generator, Result, TorshError};
+use torsh_core::{Generator, Result, TorshError, cmath};
 
 use crate::Tensor;
 
@@ -49,7 +49,7 @@ fn poisson_one(rate: f64, uniform: &Uniform<'_>) -> f64 {
         if rate == 0.0 {
             return 0.0;
         }
-        let (least, mut product, mut count) = ((-rate).exp(), 1.0, 0.0);
+        let (least, mut product, mut count) = (cmath::exp(-rate), 1.0, 0.0);
         loop {
             product *= uniform.draw();
             if product <= least {
@@ -82,7 +82,7 @@ fn poisson_one(rate: f64, uniform: &Uniform<'_>) -> f64 {
 /// Successes of few expected ones: the trials between them are geometric.
 fn by_inversion(count: f64, prob: f64, uniform: &Uniform<'_>) -> f64 {
     let (mut trials, mut successes) = (0.0, 0.0);
-    let log = (-prob).ln_1p();
+    let log = cmath::ln_1p(-prob);
     loop {
         trials += (uniform.draw().ln() / log).ceil();
         if !(trials <= count) {
