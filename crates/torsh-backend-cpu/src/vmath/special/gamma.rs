@@ -87,7 +87,7 @@ pub(crate) fn lgamma<A: Arch, const EXACT: bool>(x: f64) -> f64 {
         -(-x).ln()
     } else {
         // Gamma(x) Gamma(-x) = -pi / (x sin(pi x)).
-        LOG_PI - ((x * dd::sin_pi(x)).abs()).ln() - positive_lgamma::<A, EXACT>(-x)
+        LOG_PI - (x * dd::sin_pi(x)).abs().ln() - positive_lgamma::<A, EXACT>(-x)
     }
 }
 
