@@ -58,6 +58,8 @@ pub struct KernelKey {
     name: &'static str,
     package: &'static str,
     host: Option<HostKernel>,
+    /// A kernel for the CPU that sees addresses.
+    cpu: Option<KernelFn>,
     devices: RwLock<Vec<(DeviceType, KernelFn)>>,
 }
 
@@ -74,6 +76,7 @@ impl KernelKey {
             name,
             package,
             host: None,
+            cpu: None,
             devices: RwLock::new(Vec::new()),
         }
     }
@@ -88,6 +91,25 @@ impl KernelKey {
     #[must_use]
     pub const fn with_host(mut self, kernel: HostKernel) -> KernelKey {
         self.host = Some(kernel);
+        self
+    }
+
+    /// Returns the key with a kernel for the CPU that reads operands where they lie, of whatever strides, and writes results
+    /// that are not zeroed first: for kernels of the CPU's backend that only some programs need, and that therefore stand
+    /// in no table that every program links.
+    ///
+    /// # Safety
+    /// As for [`KernelKey::add`].
+    ///
+    /// ```
+    /// use torsh_core::kernel::KernelKey;
+    /// // SAFETY: the kernel touches no memory.
+    /// static REFUSES: KernelKey = unsafe { KernelKey::new("Refuses", "demo").with_cpu(|args| Err(args.unsupported())) };
+    /// assert!(REFUSES.kernel(torsh_core::DeviceType::Cpu).is_some());
+    /// ```
+    #[must_use]
+    pub const unsafe fn with_cpu(mut self, kernel: KernelFn) -> KernelKey {
+        self.cpu = Some(kernel);
         self
     }
 
@@ -139,6 +161,9 @@ impl KernelKey {
     pub fn kernel(&self, device: DeviceType) -> Option<KernelFn> {
         if device == DeviceType::Cpu && self.host.is_some() {
             return Some(run);
+        }
+        if device == DeviceType::Cpu && self.cpu.is_some() {
+            return self.cpu;
         }
         let devices = self.devices.read();
         devices.iter().find(|(d, _)| *d == device).map(|(_, k)| *k)
