@@ -13,6 +13,11 @@ mod table;
 pub mod testing;
 pub mod vmath;
 
+/// Keys of attention over the stored blocks of a mask. No table of kernels has them: they are linked into programs that
+/// name them.
+pub mod attention {
+    pub use crate::kernels::attention::blocks::{BLOCKS, BLOCKS_BACKWARD};
+}
 pub use kernels::fft;
 /// Products of matrices, for kernels of other crates.
 pub mod matmul {

@@ -17,6 +17,11 @@ pub mod fft {
     pub use torsh_backend_cpu::fft::{PlanCacheStats, clear_plan_cache, plan_cache_stats};
 }
 
+/// The keys of attention over the stored blocks of a mask.
+pub mod attention {
+    pub use torsh_backend_cpu::attention::{BLOCKS, BLOCKS_BACKWARD};
+}
+
 static CPU: CpuBackend = CpuBackend;
 
 /// The largest number of custom devices.

@@ -21,6 +21,7 @@
 #[cfg(target_arch = "x86_64")]
 mod amx;
 mod backward;
+pub(crate) mod blocks;
 pub(crate) mod choose;
 mod drive;
 mod forward;

@@ -297,6 +297,18 @@ pub(crate) mod attention_backward {
     pub(crate) const GRAIN: usize = super::grain(32);
 }
 
+/// Attention over stored blocks, and its gradients.
+pub(crate) mod attention_blocks {
+    /// Blocks of keys whose scores are made before any is summed up: in one pass over the scores rather than one for each.
+    pub(crate) const FORWARD: usize = 8;
+    /// The same of the gradients, which keep two numbers for each score.
+    pub(crate) const BACKWARD: usize = 2;
+    /// Shares of the queries for each thread: one core may be slower than another.
+    pub(crate) const SHARES: usize = 4;
+    /// Products of a query, a key and a column worth a thread of their own.
+    pub(crate) const GRAIN: usize = super::grain(16);
+}
+
 /// Cross products.
 pub(crate) mod cross {
     /// Vectors worth a thread of their own.

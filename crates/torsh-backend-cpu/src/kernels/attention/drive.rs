@@ -348,20 +348,20 @@ pub(super) fn backward<B: BackwardPass>(call: &B) -> Result<()> {
 
 /// Heads of which each thread takes the next one as it becomes free: one core may be slower than
 /// another. What is computed for a head does not depend on who does it.
-struct Queue {
+pub(super) struct Queue {
     next: AtomicUsize,
     end: usize,
 }
 
 impl Queue {
-    fn new(end: usize) -> Queue {
+    pub fn new(end: usize) -> Queue {
         Queue {
             next: AtomicUsize::new(0),
             end,
         }
     }
 
-    fn take(&self) -> Option<usize> {
+    pub fn take(&self) -> Option<usize> {
         Some(self.next.fetch_add(1, Ordering::Relaxed)).filter(|&head| head < self.end)
     }
 }

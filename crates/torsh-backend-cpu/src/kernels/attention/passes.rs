@@ -53,4 +53,9 @@ multiversion! {
         // SAFETY: the caller's promise.
         unsafe { scores::mask(s, added, shown, step, n) }
     }
+    /// See [`scores::hide`].
+    pub(super) unsafe fn hide<A, T: ScoreNumber>(s: (*mut T, usize), bits: *const u64, sizes: [usize; 2]) {
+        // SAFETY: the caller's promise.
+        unsafe { scores::hide(s, bits, sizes) }
+    }
 }

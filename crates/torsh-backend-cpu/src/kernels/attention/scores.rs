@@ -357,6 +357,37 @@ pub(super) unsafe fn mask<T: Real>(
     }
 }
 
+/// Hides the scores of `rows` queries and `keys` keys whose bit is not set: one word of bits for each query.
+///
+/// # Safety
+/// All must be there.
+#[inline(always)]
+pub(super) unsafe fn hide<T: Real>(
+    (s, ld): (*mut T, usize),
+    bits: *const u64,
+    [rows, keys]: [usize; 2],
+) {
+    for r in 0..rows {
+        // SAFETY: the caller's promise.
+        let seen = unsafe { *bits.wrapping_add(r) };
+        if seen == u64::MAX {
+            continue;
+        }
+        let row = s.wrapping_add(r.wrapping_mul(ld));
+        for j in 0..keys {
+            let at = row.wrapping_add(j);
+            // SAFETY: the caller's promise.
+            unsafe {
+                *at = if seen >> (j & 63) & 1 == 1 {
+                    *at
+                } else {
+                    -T::INFINITY
+                }
+            };
+        }
+    }
+}
+
 /// The sum of the products of two rows' elements.
 ///
 /// # Safety

@@ -91,6 +91,45 @@ crate::attributes! {
         value_grad: bool,
     }
 
+    /// `AttentionBlocks`: attention over the blocks of 64 queries by 64 keys that a mask stores.
+    ///
+    /// The mask has planes of blocks of its own for each of `mask_batch` times `mask_heads`; either is 1 where all share
+    /// one.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::AttentionBlocks { mask_batch: 1, mask_heads: 8, scale: 0.125, enable_gqa: false };
+    /// assert_eq!(attrs::display(&call).to_string(), "mask_batch=1, mask_heads=8, scale=0.125, enable_gqa=false");
+    /// ```
+    AttentionBlocks {
+        /// Batches of the mask.
+        mask_batch: usize,
+        /// Heads of the mask.
+        mask_heads: usize,
+        /// As in [`Attention`].
+        scale: f64,
+        /// As in [`Attention`].
+        enable_gqa: bool,
+    }
+
+    /// `AttentionBlocksBackward`: the gradients of `AttentionBlocks`.
+    AttentionBlocksBackward {
+        /// As in [`AttentionBlocks`].
+        mask_batch: usize,
+        /// As in [`AttentionBlocks`].
+        mask_heads: usize,
+        /// As in [`Attention`].
+        scale: f64,
+        /// As in [`Attention`].
+        enable_gqa: bool,
+        /// As in [`AttentionBackward`].
+        query_grad: bool,
+        /// As in [`AttentionBackward`].
+        key_grad: bool,
+        /// As in [`AttentionBackward`].
+        value_grad: bool,
+    }
+
     /// `Rnn`: one layer and direction of a recurrent network, over all steps.
     ///
     /// ```
@@ -137,6 +176,27 @@ impl AttentionBackward {
             past: self.past,
             left: self.left,
             right: self.right,
+            scale: self.scale,
+            enable_gqa: self.enable_gqa,
+        }
+    }
+}
+
+impl AttentionBlocksBackward {
+    /// Returns what the forward call was given.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let backward = attrs::AttentionBlocksBackward {
+    ///     mask_batch: 2, mask_heads: 1, scale: 0.125, enable_gqa: true,
+    ///     query_grad: true, key_grad: true, value_grad: false,
+    /// };
+    /// assert_eq!((backward.forward().mask_batch, backward.forward().scale), (2, 0.125));
+    /// ```
+    pub const fn forward(&self) -> AttentionBlocks {
+        AttentionBlocks {
+            mask_batch: self.mask_batch,
+            mask_heads: self.mask_heads,
             scale: self.scale,
             enable_gqa: self.enable_gqa,
         }
