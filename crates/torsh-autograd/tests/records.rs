@@ -100,6 +100,10 @@ const EXEMPT: &[(&str, &str)] = &[
         "scaled_dot_product_attention calls it, and is checked on its samples",
     ),
     (
+        "_attention_blocks",
+        "sparse_attention calls it, and is checked on its samples",
+    ),
+    (
         "_rnn",
         "internal; the kernel of lstm, gru, rnn_tanh and rnn_relu, whose checks run it",
     ),
@@ -370,6 +374,10 @@ fn missing_derivatives_are_named() {
         ),
         (
             "_scaled_dot_product_flash_attention_for_cpu_backward",
+            "runs only where nothing is recorded; else the gradient is written in ops",
+        ),
+        (
+            "_attention_blocks_backward",
             "runs only where nothing is recorded; else the gradient is written in ops",
         ),
         (

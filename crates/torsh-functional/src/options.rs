@@ -3,7 +3,7 @@
 pub use torsh_tensor::{
     AddOptions, AddcmulOptions, AddmmOptions, AttentionWindow, AvgPool1dOptions, AvgPool2dOptions,
     AvgPool3dOptions, AvgPoolOptions, BatchNormOptions, BceOptions, BceWithLogitsOptions,
-    BincountOptions, Conv1dOptions, Conv2dOptions, Conv3dOptions, ConvOptions,
+    BincountOptions, BlockMask, Conv1dOptions, Conv2dOptions, Conv3dOptions, ConvOptions,
     ConvTranspose1dOptions, ConvTranspose2dOptions, ConvTranspose3dOptions, ConvTransposeOptions,
     CosineEmbeddingLossOptions, CosineSimilarityOptions, CrossEntropyOptions, CtcLossOptions,
     CumsumOptions, DiagonalOptions, DivOptions, EluOptions, EmbeddingBagMode, EmbeddingBagOptions,
@@ -18,8 +18,9 @@ pub use torsh_tensor::{
     NllLossOptions, NormalizeOptions, OutputSize, PadOptions, Padding, PairwiseDistanceOptions,
     PoissonNllLossOptions, Reduction, RmsNormOptions, RnnOptions, RreluOptions,
     ScaledDotProductAttentionOptions, ScatterReduceOptions, SearchsortedOptions, ShrinkOptions,
-    Sizes, SmoothL1LossOptions, SoftmaxOptions, SoftplusOptions, SortOptions, TopkOptions,
-    TripletMarginLossOptions, UnfoldOptions, Unique, UniqueConsecutiveOptions, UniqueOptions,
+    Sizes, SmoothL1LossOptions, SoftmaxOptions, SoftplusOptions, SortOptions,
+    SparseAttentionOptions, TopkOptions, TripletMarginLossOptions, UnfoldOptions, Unique,
+    UniqueConsecutiveOptions, UniqueOptions,
 };
 
 /// One size for both directions of an image, or one for each.

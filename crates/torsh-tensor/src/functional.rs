@@ -23,6 +23,7 @@ modules! {
     ops::avg_pool::functions,
     ops::batch_norm::functions,
     ops::bilinear::functions,
+    ops::block_attention::functions,
     ops::clamp::functions,
     ops::class_loss::functions,
     ops::complex::functions,

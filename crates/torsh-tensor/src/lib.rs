@@ -135,6 +135,8 @@ pub use ops::avg_pool::{
     AvgPool1dOptions, AvgPool2dOptions, AvgPool3dOptions, AvgPoolOptions, LpPoolOptions,
 };
 pub use ops::batch_norm::BatchNormOptions;
+pub use ops::block_attention::SparseAttentionOptions;
+pub use ops::block_mask::BlockMask;
 pub use ops::clamp::IntoLimit;
 pub use ops::class_loss::{CrossEntropyOptions, NllLossOptions};
 pub use ops::conv::{

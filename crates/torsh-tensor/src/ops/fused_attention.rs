@@ -82,9 +82,20 @@ pub static ATTENTION_BACKWARD: OpRecord = OpRecord::new(
     let (q, k, v) = (c.tensor(0)?, c.tensor(1)?, c.tensor(2)?);
     let a = c.attrs::<attrs::AttentionBackward>()?;
     let lead = lead_of(c, a.enable_gqa)?;
+    let wanted = [a.query_grad, a.key_grad, a.value_grad];
+    Ok(plan_of_gradients([q, k, v], &lead, a.enable_gqa, wanted))
+});
+
+/// Room for the gradients that are wanted, of operands whose result has these sizes ahead.
+pub(super) fn plan_of_gradients(
+    [q, k, v]: [&Tensor; 3],
+    lead: &Shape,
+    grouped: bool,
+    [to_q, to_k, to_v]: [bool; 3],
+) -> Plan {
     // The gradients of key and value have the result's broadcast sizes, but their own heads.
     let mut own = lead.dims().to_vec();
-    if let (true, Some(heads)) = (a.enable_gqa, own.last_mut()) {
+    if let (true, Some(heads)) = (grouped, own.last_mut()) {
         *heads = k.dims()[k.ndim() - 3];
     }
     let own = Shape::new(&own);
@@ -93,12 +104,12 @@ pub static ATTENTION_BACKWARD: OpRecord = OpRecord::new(
         false => Spec::new(Shape::new(&[0]), q.dtype()),
     };
     let specs = [
-        spec(a.query_grad, q, &lead),
-        spec(a.key_grad, k, &own),
-        spec(a.value_grad, v, &own),
+        spec(to_q, q, lead),
+        spec(to_k, k, &own),
+        spec(to_v, v, &own),
     ];
-    Ok(Plan::many(q.dtype(), specs))
-});
+    Plan::many(q.dtype(), specs)
+}
 
 fn mask(c: &BackwardCx<'_>) -> Result<Option<Tensor>> {
     c.has_input(3).then(|| c.input(3)).transpose()
@@ -106,7 +117,7 @@ fn mask(c: &BackwardCx<'_>) -> Result<Option<Tensor>> {
 
 /// A result whose dimensions lie in memory as those of an operand, so that heads that were split
 /// off are joined without a copy.
-fn like(t: &Tensor, shape: Shape) -> Spec {
+pub(super) fn like(t: &Tensor, shape: Shape) -> Spec {
     let ordered = t.ndim() == shape.ndim() && t.stride()[t.ndim() - 1] == 1;
     let strides = ordered.then(|| memory_order_strides(&shape, t.stride()));
     Spec {
@@ -115,7 +126,7 @@ fn like(t: &Tensor, shape: Shape) -> Spec {
     }
 }
 
-fn with(lead: &Shape, more: &[usize]) -> Shape {
+pub(super) fn with(lead: &Shape, more: &[usize]) -> Shape {
     Shape::new(&[lead.dims(), more].concat())
 }
 
@@ -125,7 +136,7 @@ fn lead_of(c: &PlanCx<'_>, grouped: bool) -> Result<Shape> {
 
 /// The sizes ahead of the result's last two. Grouped, key and value have as many heads as divide
 /// the query's.
-fn lead([q, k, v]: [&Tensor; 3], grouped: bool) -> Result<Shape> {
+pub(super) fn lead([q, k, v]: [&Tensor; 3], grouped: bool) -> Result<Shape> {
     let ahead = |t: &Tensor| t.dims()[..t.ndim() - 2].to_vec();
     let own = ahead(q);
     let mut lead = Shape::new(&own);
@@ -201,23 +212,35 @@ pub(super) fn run(
 
 /// The gradients in ops that have derivatives.
 fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
-    let to = wide(c.input_dtype(0));
-    let [q, k, v] = [c.x()?, c.y()?, c.z()?];
-    let [q, k, v, g] = [&q, &k, &v, c.g()].map(|t| t.to_dtype(to));
-    let (q, k, v, g) = (q?, k?, v?, g?);
     let &attrs::Attention {
         past,
         left,
         right,
-        scale: factor,
-        enable_gqa: shared,
+        scale,
+        enable_gqa,
     } = c.attrs()?;
+    let window = AttentionWindow { past, left, right };
+    let operands = [c.x()?, c.y()?, c.z()?];
+    let grads = gradients(c, operands, mask(c)?.as_ref(), &window, (scale, enable_gqa))?;
+    Ok(grads.into_iter().chain([None]).collect())
+}
+
+/// Those of query, key and value that are wanted, of attention under a mask and a window.
+pub(super) fn gradients(
+    c: &BackwardCx<'_>,
+    [q, k, v]: [Tensor; 3],
+    mask: Option<&Tensor>,
+    window: &AttentionWindow,
+    (factor, shared): (f64, bool),
+) -> Result<[Option<Tensor>; 3]> {
+    let to = wide(c.input_dtype(0));
+    let [q, k, v, g] = [&q, &k, &v, c.g()].map(|t| t.to_dtype(to));
+    let (q, k, v, g) = (q?, k?, v?, g?);
     let (many_k, many_v) = match shared {
         true => (grouped(&q, &k)?, grouped(&q, &v)?),
         false => (k.clone(), v.clone()),
     };
-    let window = AttentionWindow { past, left, right };
-    let p = weights(&q, &many_k, mask(c)?.as_ref(), &window, factor)?;
+    let p = weights(&q, &many_k, mask, window, factor)?;
     let to_p = g.matmul(&many_v.transpose(-2, -1)?)?;
     let along = to_p.mul(&p)?.sum_dim(-1, true)?;
     let to_scores = to_p.sub(&along)?.mul(&p)?.mul(factor)?;
@@ -233,7 +256,7 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
             t.reshape(&parts[..])?.sum_dim(-3, false)
         }
     };
-    let mut grads: Grads = [None, None, None, None].into_iter().collect();
+    let mut grads = [None, None, None];
     if c.needs(0) {
         grads[0] = Some(to_scores.matmul(&many_k)?);
     }

@@ -7,6 +7,8 @@ pub(crate) mod attention;
 pub(crate) mod avg_pool;
 pub(crate) mod batch_norm;
 pub(crate) mod bilinear;
+pub(crate) mod block_attention;
+pub(crate) mod block_mask;
 pub(crate) mod clamp;
 pub(crate) mod class_loss;
 pub(crate) mod complex;
@@ -134,6 +136,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     embedding_bag::RECORDS,
     attention::RECORDS,
     fused_attention::RECORDS,
+    block_attention::RECORDS,
     multi_head::RECORDS,
     getitem::RECORDS,
     matmul::RECORDS,

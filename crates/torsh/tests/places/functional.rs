@@ -135,6 +135,18 @@ pub fn calls(x: &Tensor, generator: &Generator) {
     fails(F::grouped_mm(&x, &x, None));
     fails(F::scaled_dot_product_attention(&x, &x, &x));
     fails(F::scaled_dot_product_attention_with(&x, &x, &x, Default::default()));
+    let blocks = F::BlockMask::documents(&[9]).unwrap();
+    fails(F::sparse_attention(&x, &x, &x, &blocks));
+    fails(F::sparse_attention_with(&x, &x, &x, &blocks, Default::default()));
+    fails(F::BlockMask::new(1, 1, usize::MAX, 9, |_, _, _, _| true));
+    fails(F::BlockMask::sliding_window(usize::MAX, 9, Default::default()));
+    fails(F::BlockMask::strided(9, 9, 0));
+    fails(F::BlockMask::global(usize::MAX, 9, 1));
+    fails(F::BlockMask::documents(&[usize::MAX, 9]));
+    fails(F::BlockMask::from_mask(&x));
+    let others = F::BlockMask::documents(&[8]).unwrap();
+    fails(blocks.and(&others));
+    fails(blocks.or(&others));
     fails(F::one_hot(&x, 9));
     fails(F::pad(&x, [5]));
     fails(F::pad_with(&x, [5], Default::default()));

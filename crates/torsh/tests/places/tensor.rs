@@ -101,6 +101,9 @@ pub fn calls(x: &Tensor, generator: &Generator) {
     fails(Tensor::where_(&x, &x, &x));
     fails(x.scaled_dot_product_attention(&x, &x));
     fails(x.scaled_dot_product_attention_with(&x, &x, Default::default()));
+    let blocks = torsh::functional::BlockMask::documents(&[9]).unwrap();
+    fails(x.sparse_attention(&x, &x, &blocks));
+    fails(x.sparse_attention_with(&x, &x, &blocks, Default::default()));
     fails(x.bilinear(&x, &x, None));
     fails(x.split(9, 9));
     fails(x.split_with_sizes([5], 9));
