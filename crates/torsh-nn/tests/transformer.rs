@@ -8,7 +8,7 @@ use torsh_nn::{
     TransformerDecoderLayerOptions, TransformerDecoderOptions, TransformerEncoder,
     TransformerEncoderLayer, TransformerEncoderOptions, TransformerOptions,
 };
-use torsh_tensor::{Tensor, no_grad, tensor};
+use torsh_tensor::{BlockMask, Device, IscloseOptions, Tensor, no_grad, randn, tensor};
 
 fn causal(n: usize) -> Tensor {
     Transformer::generate_square_subsequent_mask(n).unwrap()
@@ -39,6 +39,51 @@ fn attention_with_keys_of_other_sizes() {
         &[y, weights.unwrap()],
         &[("q", &q), ("k", &k), ("v", &v)],
     );
+}
+
+/// Blocks are what a mask of bool says that is true where a key does not count.
+#[test]
+fn attention_over_blocks() {
+    let _generator = LocalGenerator::new(0).enter();
+    let layer = MultiheadAttention::builder(6, 2)
+        .batch_first(true)
+        .build()
+        .unwrap();
+    let x = randn(&[2, 100, 6]);
+    let blocks = BlockMask::documents(&[70, 30]).unwrap();
+    let options = || MultiheadAttentionOptions::new().need_weights(false);
+    let by_blocks = options().block_mask(&blocks);
+    let (y, weights) = layer.forward_with(&x, &x, &x, by_blocks.clone()).unwrap();
+    assert!(weights.is_none());
+    let seen = blocks
+        .to_mask(Device::Cpu)
+        .unwrap()
+        .reshape([100, 100])
+        .unwrap();
+    let by_mask = options().attn_mask(&seen.logical_not().unwrap());
+    let (want, _) = layer.forward_with(&x, &x, &x, by_mask).unwrap();
+    assert!(
+        y.allclose_with(&want, IscloseOptions::new().atol(1e-5))
+            .unwrap()
+    );
+    for (other, why) in [
+        (by_blocks.clone().need_weights(true), "need_weights"),
+        (by_blocks.clone().attn_mask(&seen), "attn_mask"),
+        (by_blocks.clone().is_causal(true), "is_causal"),
+        (
+            by_blocks.key_padding_mask(&seen.narrow(0, 0, 2).unwrap()),
+            "key_padding_mask",
+        ),
+    ] {
+        let error = layer
+            .forward_with(&x, &x, &x, other)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains(&format!("block_mask does not go with {why}")),
+            "{error}"
+        );
+    }
 }
 
 #[test]

@@ -53,6 +53,7 @@ pub(super) fn build(name: &str, a: &Args) -> Result<Option<Built>> {
                     attn_mask: c.opt(5, "attn_mask")?,
                     average_attn_weights: c.or(6, "average_attn_weights", true)?,
                     is_causal: c.or(7, "is_causal", false)?,
+                    block_mask: None,
                 };
                 let (y, weights) = m.forward_with(&q, &k, &v, options)?;
                 Ok([Some(y), weights].into_iter().flatten().collect())

@@ -3,6 +3,7 @@
 use torsh_core::{DType, Result, Shape, TorshError};
 
 use super::attention::ScaledDotProductAttentionOptions;
+use super::block_mask::BlockMask;
 use crate::observe::composite;
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
@@ -45,6 +46,7 @@ pub static MULTI_HEAD_ATTENTION_FORWARD: OpRecord = OpRecord::new(
         static_v: tensor(22),
         average_attn_weights: b.bool(23),
         is_causal: b.bool(24),
+        block_mask: None,
     };
     let heads = b.int(4).max(0) as usize;
     let (y, weights) = query.multi_head_attention_forward(key, value, heads, &projection, b.tensor(11)?, options)?;
@@ -126,6 +128,9 @@ options! {
         average_attn_weights: bool = true;
         /// A hint that `attn_mask` is causal.
         is_causal: bool = false;
+        /// The keys that each query sees, by blocks, which alone are computed: for long sequences. It goes with no other
+        /// mask, nor with dropped or returned weights. PyTorch has no such argument.
+        block_mask: Option<BlockMask> = None, &BlockMask => |m| Some(m.clone());
     }
 }
 
@@ -202,6 +207,25 @@ fn check(
             "",
             "bias_k and bias_v must be given both or neither",
         ));
+    }
+    if o.block_mask.is_some() {
+        let dropped = o.training && o.dropout_p > 0.0;
+        let no = [
+            ("attn_mask", o.attn_mask.is_some()),
+            ("key_padding_mask", o.key_padding_mask.is_some()),
+            ("is_causal", o.is_causal),
+            ("dropout_p while training", dropped),
+            ("bias_k and bias_v", o.bias_k.is_some()),
+            ("add_zero_attn", o.add_zero_attn),
+            ("need_weights", o.need_weights),
+        ];
+        if let Some((name, _)) = no.iter().find(|(_, given)| *given) {
+            return Err(TorshError::invalid(
+                "",
+                format!("block_mask does not go with {name}"),
+            )
+            .with_hint("blocks have no matrix of weights: need_weights(false), and all masks in one BlockMask"));
+        }
     }
     if o.is_causal && o.attn_mask.is_none() {
         return Err(
@@ -391,6 +415,8 @@ fn attention(
         }
         let weights = products.softmax(-1)?.dropout(o.dropout_p, o.training)?;
         (weights.matmul(&v)?, Some(weights))
+    } else if let Some(blocks) = &o.block_mask {
+        (q.sparse_attention(&k, &v, blocks)?, None)
     } else {
         let options = ScaledDotProductAttentionOptions {
             attn_mask: mask,

@@ -1,6 +1,6 @@
 //! `MultiheadAttention`.
 
-use torsh_functional::{self as F, InProjection, MultiHeadAttentionForwardOptions};
+use torsh_functional::{self as F, BlockMask, InProjection, MultiHeadAttentionForwardOptions};
 use torsh_tensor::{Result, Tensor, TorshError, options};
 
 use crate::layers::{Factory, Linear, factory_setters, needs_more};
@@ -73,6 +73,22 @@ options! {
         average_attn_weights: bool = true;
         /// A hint that `attn_mask`, which must be given, is causal.
         is_causal: bool = false;
+        /// The keys that each query sees, by blocks, which alone are computed: for long sequences. It goes with no other
+        /// mask, nor with dropped or returned weights. PyTorch has no such argument.
+        ///
+        /// ```
+        /// use torsh_functional::BlockMask;
+        /// use torsh_nn::{MultiheadAttention, MultiheadAttentionOptions};
+        /// use torsh_tensor::{DType, Device, Tensor};
+        /// let layer = MultiheadAttention::builder(8, 2).batch_first(true).build()?;
+        /// let x = Tensor::ones([1, 100, 8], DType::F32, Device::Cpu)?;
+        /// let documents = BlockMask::documents(&[70, 30])?;
+        /// let options = MultiheadAttentionOptions::new().need_weights(false).block_mask(&documents);
+        /// let (y, weights) = layer.forward_with(&x, &x, &x, options)?;
+        /// assert_eq!((y.dims(), weights), (&[1, 100, 8][..], None));
+        /// # Ok::<(), torsh_tensor::TorshError>(())
+        /// ```
+        block_mask: Option<BlockMask> = None, &BlockMask => |m| Some(m.clone());
     }
 }
 
@@ -252,6 +268,7 @@ impl MultiheadAttention {
             attn_mask: options.attn_mask,
             average_attn_weights: options.average_attn_weights,
             is_causal: options.is_causal,
+            block_mask: options.block_mask,
             ..Default::default()
         };
         let weight = self.in_projection()?;
