@@ -1,8 +1,9 @@
 //! Builds workloads from their specifications.
 
 use torsh_nn::functional::{
-    self as F, AvgPool2dOptions, Conv1dOptions, Conv2dOptions, InterpolateMode, InterpolateOptions,
-    LayerNormOptions, MaxPool2dOptions, ScaledDotProductAttentionOptions,
+    self as F, AttentionWindow, AvgPool2dOptions, BlockMask, Conv1dOptions, Conv2dOptions,
+    InterpolateMode, InterpolateOptions, LayerNormOptions, MaxPool2dOptions,
+    ScaledDotProductAttentionOptions,
 };
 use torsh_nn::{BatchNorm2d, Linear, Module, ModuleExt, Padding};
 use torsh_optim::{Adam, Optimizer, ParamOrGroup, SGD};
@@ -10,7 +11,7 @@ use torsh_tensor::{DType, Device, Result, Tensor, grad, inference_mode};
 
 use crate::inputs::{Layout, laid_out, randint, randn};
 use crate::models::Model;
-use crate::spec::{Attention, Conv, Op, Out, Rule, Spec, Workload};
+use crate::spec::{Attention, BlockAttention, Conv, Op, Out, Rule, Spec, Workload};
 
 /// The workload that `spec` says, with new inputs.
 pub(crate) fn make(spec: &Spec, layout: Layout) -> Result<Workload> {
@@ -160,6 +161,18 @@ pub(crate) fn make(spec: &Spec, layout: Layout) -> Result<Workload> {
                 attend(&a, qkv)
             })
         }
+        Spec::BlockAttention(a) => {
+            let (inputs, mask) = ([x(&a.shape)?, x(&a.shape)?, x(&a.shape)?], blocks(&a)?);
+            Workload::new(inputs, move |[q, k, v]| F::sparse_attention(q, k, v, &mask))
+        }
+        Spec::BlockAttentionBackward(a) => {
+            let (inputs, mask) = ([x(&a.shape)?, x(&a.shape)?, x(&a.shape)?], blocks(&a)?);
+            let g = randn(&a.shape)?;
+            let inputs = inputs.map(|t| t.requires_grad_(true));
+            backward(inputs, g, move |[q, k, v]| {
+                F::sparse_attention(q, k, v, &mask)
+            })
+        }
         Spec::AddSelf { n } => Workload::new([x(&[n])?], |[x]| x.add(x)),
         Spec::View { rows, cols } => Workload::new([x(&[rows, cols])?], |[x]| x.t()),
         Spec::AutogradChain { ops } => {
@@ -223,6 +236,18 @@ fn options(c: &Conv) -> Conv2dOptions {
 fn attend(a: &Attention, [q, k, v]: &[Tensor; 3]) -> Result<Tensor> {
     let options = ScaledDotProductAttentionOptions::new().is_causal(a.causal);
     F::scaled_dot_product_attention_with(q, k, v, options)
+}
+
+/// The mask of an attention over stored blocks.
+fn blocks(a: &BlockAttention) -> Result<BlockMask> {
+    let length = a.shape[2];
+    let window = AttentionWindow {
+        past: 0,
+        left: Some(a.reach()),
+        right: Some(a.reach()),
+    };
+    let near = BlockMask::sliding_window(length, length, window)?;
+    near.or(&BlockMask::global(length, length, a.tokens())?)
 }
 
 /// A call and the gradients of its inputs, where `g` is that of its result.

@@ -96,6 +96,38 @@ impl Attention {
     }
 }
 
+/// The sizes of an attention over stored blocks: a window of 5 / 128 of the length to either side, and 1 / 128 of the tokens
+/// that see and are seen by all. Of 8192 queries and keys, a tenth of the blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockAttention {
+    /// `[batch, heads, length, width]` of query, key and value.
+    pub shape: [usize; 4],
+}
+
+impl BlockAttention {
+    /// Keys to either side that a query sees.
+    pub fn reach(&self) -> usize {
+        self.shape[2] * 5 / 128
+    }
+
+    /// Tokens that see all keys and that all queries see.
+    pub fn tokens(&self) -> usize {
+        (self.shape[2] / 128).max(1)
+    }
+
+    fn flops(&self) -> usize {
+        let [b, h, l, w] = self.shape;
+        let (reach, tokens) = (self.reach(), self.tokens());
+        let seen = |i: usize| {
+            let near = (i + reach + 1)
+                .min(l)
+                .saturating_sub(i.saturating_sub(reach).max(tokens));
+            if i < tokens { l } else { tokens + near }
+        };
+        4 * b * h * w * (0..l).map(seen).sum::<usize>()
+    }
+}
+
 /// A computation and its sizes. Inputs are standard normal float32 numbers unless something else
 /// is said.
 // The sizes' names say what they are.
@@ -203,6 +235,10 @@ pub enum Spec {
     Attention(Attention),
     /// The same and the gradients of query, key and value.
     AttentionBackward(Attention),
+    /// The same over stored blocks.
+    BlockAttention(BlockAttention),
+    /// The same and the gradients of query, key and value.
+    BlockAttentionBackward(BlockAttention),
     /// A tensor plus itself.
     AddSelf { n: usize },
     /// A transposed view.
@@ -322,6 +358,8 @@ impl Spec {
             Spec::Conv1d { input, out, kernel } => 2 * product(input) * out * kernel,
             Spec::Attention(a) => a.flops(),
             Spec::AttentionBackward(a) => 3 * a.flops(),
+            Spec::BlockAttention(a) => a.flops(),
+            Spec::BlockAttentionBackward(a) => 3 * a.flops(),
             _ => 0,
         }
     }

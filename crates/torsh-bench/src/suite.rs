@@ -4,7 +4,7 @@ use torsh_tensor::DType;
 
 use crate::models::Model;
 use crate::science;
-use crate::spec::{Attention, Conv, Op, Rule, Spec};
+use crate::spec::{Attention, BlockAttention, Conv, Op, Rule, Spec};
 
 /// Every workload, in the order in which they run.
 pub fn workloads() -> Vec<(String, Spec)> {
@@ -171,6 +171,26 @@ fn layers(all: &mut List) {
         let spec = Spec::Attention(Attention { shape, causal });
         add(all, format!("{name}_4x8x512x64"), spec);
     }
+    // Long sequences: all keys, and a tenth of the blocks.
+    let shape = [1, 8, 8192, 64];
+    let (whole, blocks) = (
+        Attention {
+            shape,
+            causal: false,
+        },
+        BlockAttention { shape },
+    );
+    for (name, spec) in [
+        ("sdpa", Spec::Attention(whole)),
+        ("attention_blocks", Spec::BlockAttention(blocks)),
+        ("sdpa_fwd_bwd", Spec::AttentionBackward(whole)),
+        (
+            "attention_blocks_fwd_bwd",
+            Spec::BlockAttentionBackward(blocks),
+        ),
+    ] {
+        add(all, format!("{name}_1x8x8192x64"), spec);
+    }
 }
 
 fn overhead(all: &mut List) {
@@ -317,6 +337,14 @@ mod tests {
         assert_eq!(of("conv2d_7x7_stem_224_n8"), (stem, 0));
         assert_eq!(of("conv2d_dw3x3_128_56_n8").0, 2 * 8 * 128 * 56 * 56 * 9);
         assert_eq!(of("conv1d_64_1000_k5_n16").0, 2 * 16 * 64 * 1000 * 64 * 5);
+        let (all, tenth) = (
+            of("sdpa_1x8x8192x64").0,
+            of("attention_blocks_1x8x8192x64").0,
+        );
+        assert!(
+            tenth > all * 8 / 100 && tenth < all * 10 / 100,
+            "{tenth} of {all}"
+        );
         assert_eq!(of("sdpa_4x8x512x64").0, 2 * of("sdpa_causal_4x8x512x64").0);
         assert_eq!(of("train_resnet18_b4_sgd"), (0, 0));
     }

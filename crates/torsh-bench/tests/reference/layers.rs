@@ -179,19 +179,24 @@ pub fn cross_entropy(x: &T, classes: &[f64]) -> V {
 
 /// Attention of `[batch, heads, length, width]`.
 pub fn attention(q: &T, k: &T, v: &T, causal: bool) -> T {
+    attention_where(q, k, v, |i, j| !causal || j <= i)
+}
+
+/// The same, of keys that a query sees.
+pub fn attention_where(q: &T, k: &T, v: &T, sees: impl Fn(usize, usize) -> bool) -> T {
     let [b, h, l, w] = q.shape[..] else { panic!() };
     let row = |t: &T, i: usize| t.v[i * w..(i + 1) * w].to_vec();
     let mut out = Vec::new();
     for (_, head, i) in triples(1, b * h, l) {
-        let seen = if causal { i + 1 } else { l };
+        let seen: Vec<usize> = (0..l).filter(|&j| sees(i, j)).collect();
         let query = row(q, head * l + i);
         let score = |j: usize| {
             let key = row(k, head * l + j);
             dot(query.iter().copied().zip(key)).scale(1.0 / (w as f64).sqrt())
         };
-        let p = softmax(&(0..seen).map(score).collect::<Vec<_>>());
+        let p = softmax(&seen.iter().map(|&j| score(j)).collect::<Vec<_>>());
         for d in 0..w {
-            let values = (0..seen).map(|j| v.v[(head * l + j) * w + d]);
+            let values = seen.iter().map(|&j| v.v[(head * l + j) * w + d]);
             out.push(dot(p.iter().copied().zip(values)));
         }
     }

@@ -1,6 +1,6 @@
 //! Ops in plain loops, in float64.
 
-use torsh_bench::spec::{Op, Spec};
+use torsh_bench::spec::{BlockAttention, Op, Spec};
 
 use crate::layers::{self as l, T};
 use crate::random;
@@ -154,6 +154,8 @@ pub fn results(spec: &Spec, inputs: &[T], state: &[T], seed: u32) -> Vec<Vec<f64
             let y = l::attention(&inputs[0], &inputs[1], &inputs[2], a.causal);
             backward(&y, inputs)
         }
+        Spec::BlockAttention(a) => vec![blocks(a, inputs).get()],
+        Spec::BlockAttentionBackward(a) => backward(&blocks(a, inputs), inputs),
         Spec::AutogradChain { .. }
         | Spec::Step { .. }
         | Spec::Train { .. }
@@ -185,6 +187,12 @@ fn order(x: &[f64], k: usize, sign: f64) -> Vec<Vec<f64>> {
         at.iter().map(|&i| x[i]).collect(),
         at.iter().map(|&i| i as f64).collect(),
     ]
+}
+
+fn blocks(a: &BlockAttention, inputs: &[T]) -> T {
+    let (reach, tokens) = (a.reach(), a.tokens());
+    let sees = |i: usize, j: usize| i.abs_diff(j) <= reach || i < tokens || j < tokens;
+    l::attention_where(&inputs[0], &inputs[1], &inputs[2], sees)
 }
 
 /// The gradients of all inputs but the last, which is that of the result.

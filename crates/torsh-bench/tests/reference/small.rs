@@ -1,7 +1,7 @@
 //! The workloads at sizes that plain loops can compute.
 
 use torsh_bench::models::Model;
-use torsh_bench::spec::{Attention, Conv, Spec};
+use torsh_bench::spec::{Attention, BlockAttention, Conv, Spec};
 
 /// The same computation at a small size.
 pub fn small(spec: &Spec) -> Spec {
@@ -64,6 +64,9 @@ pub fn small(spec: &Spec) -> Spec {
         Spec::BatchNorm { input } => *input = [3, 4, 5, 6],
         Spec::Attention(Attention { shape, .. })
         | Spec::AttentionBackward(Attention { shape, .. }) => *shape = [2, 3, 5, 4],
+        // Several blocks, whole ones and parts.
+        Spec::BlockAttention(BlockAttention { shape })
+        | Spec::BlockAttentionBackward(BlockAttention { shape }) => *shape = [1, 2, 150, 4],
         Spec::AddSelf { n } => *n = 1,
         Spec::AutogradChain { ops } => *ops = 5,
         Spec::Science(row) => *row = row.small(),
