@@ -24,6 +24,7 @@ pub mod shape;
 mod shared;
 pub mod steps;
 mod storage;
+mod tensor_layout;
 mod text;
 
 pub use attrs::{Attributes, Ints, SavedAttributes};
@@ -40,4 +41,5 @@ pub use scalar::Scalar;
 pub use shape::{Dims, Layout, Shape, Strides};
 pub use shared::{OnceBox, Shared, WeakShared};
 pub use storage::{Locks, Owner, Storage, lock_all};
+pub use tensor_layout::TensorLayout;
 pub use text::without_bom;

@@ -85,7 +85,7 @@ impl Shape {
     /// ```
     #[inline]
     pub fn numel(&self) -> usize {
-        self.0.iter().product()
+        self.0.iter().fold(1usize, |n, &d| n.saturating_mul(d))
     }
 
     /// Sets the size of dimension `dim`.

@@ -28,6 +28,8 @@ pub enum Owner {
     ReservedOnDevice(DeviceBlock),
     /// No memory: the meta device.
     Nothing,
+    /// No memory of its own: the elements are in the storages of other tensors, as those of a sparse tensor are.
+    Parts,
 }
 
 /// The memory behind one or more tensors.
@@ -116,6 +118,28 @@ impl Storage {
             lock: RawRwLock::INIT,
             released: AtomicBool::new(false),
             owner: Owner::Nothing,
+        }
+    }
+
+    /// Returns the storage of a tensor whose elements are in other tensors: it has no bytes, and a call that locks it is
+    /// refused ([`Locks::usable`]).
+    ///
+    /// ```
+    /// use torsh_core::{Device, Storage, lock_all};
+    /// let storage = Storage::of_parts(Device::Cpu);
+    /// assert_eq!((storage.bytes(), storage.device()), (0, Device::Cpu));
+    /// let error = lock_all(&[(&storage, false)]).usable().unwrap_err().to_string();
+    /// assert!(error.contains("a sparse tensor has no memory of its own"));
+    /// ```
+    pub fn of_parts(device: Device) -> Storage {
+        Storage {
+            ptr: NonNull::dangling(),
+            bytes: 0,
+            device,
+            version: AtomicU64::new(0),
+            lock: RawRwLock::INIT,
+            released: AtomicBool::new(true),
+            owner: Owner::Parts,
         }
     }
 
@@ -303,15 +327,19 @@ impl Locks<'_> {
     /// An error if the memory of a locked storage was given back ([`Storage::release`]).
     #[inline]
     pub fn usable(&self) -> Result<()> {
-        match self.held.iter().any(|(s, _)| s.is_released()) {
-            true => Err(released()),
-            false => Ok(()),
+        match self.held.iter().find(|(s, _)| s.is_released()) {
+            Some((s, _)) => Err(released(s)),
+            None => Ok(()),
         }
     }
 }
 
 #[cold]
-fn released() -> TorshError {
+fn released(storage: &Storage) -> TorshError {
+    if matches!(storage.owner, Owner::Parts) {
+        return TorshError::invalid("", "a sparse tensor has no memory of its own")
+            .with_hint("convert it with to_dense(), or take its values() and indices");
+    }
     TorshError::invalid("", "the memory of an operand was given back")
         .with_hint("the pieces of a sharded parameter hold its values; its whole values are there while its module runs")
 }

@@ -5,7 +5,7 @@ use std::panic::Location;
 use super::Result;
 
 /// The crates whose public functions name their callers.
-const LIBRARY: [&str; 21] = [
+const LIBRARY: [&str; 22] = [
     "torsh",
     "torsh-autograd",
     "torsh-backend",
@@ -22,6 +22,7 @@ const LIBRARY: [&str; 21] = [
     "torsh-optim",
     "torsh-profiler",
     "torsh-serialize",
+    "torsh-sparse",
     "torsh-special",
     "torsh-tensor",
     "torsh-text",

@@ -216,19 +216,21 @@ crate::attributes! {
         num_classes: usize,
     }
 
-    /// `Embedding`: the rows of a weight that indices name. The kernel reads neither field: they
+    /// `Embedding`: the rows of a weight that indices name. The kernel reads no field: they
     /// are kept for the gradient.
     ///
     /// ```
     /// use torsh_core::attrs;
-    /// let call = attrs::Embedding { padding_idx: Some(0), scale_grad_by_freq: false };
-    /// assert_eq!(attrs::display(&call).to_string(), "padding_idx=0, scale_grad_by_freq=false");
+    /// let call = attrs::Embedding { padding_idx: Some(0), scale_grad_by_freq: false, sparse: false };
+    /// assert_eq!(attrs::display(&call).to_string(), "padding_idx=0, scale_grad_by_freq=false, sparse=false");
     /// ```
     Embedding {
         /// The row that gets no gradient.
         padding_idx: Option<usize>,
         /// Whether gradients are divided by how often their row is named.
         scale_grad_by_freq: bool,
+        /// Whether the gradient stores the named rows alone.
+        sparse: bool,
     }
 
     /// `EmbeddingBackward`: the gradient of the weight of `Embedding`.
@@ -247,11 +249,11 @@ crate::attributes! {
     /// use torsh_core::attrs;
     /// let call = attrs::EmbeddingBag {
     ///     mode: attrs::EmbeddingBagMode::Mean, padding_idx: None,
-    ///     include_last_offset: false, scale_grad_by_freq: false,
+    ///     include_last_offset: false, scale_grad_by_freq: false, sparse: false,
     /// };
     /// assert_eq!(
     ///     attrs::display(&call).to_string(),
-    ///     "mode='mean', padding_idx=None, include_last_offset=false, scale_grad_by_freq=false"
+    ///     "mode='mean', padding_idx=None, include_last_offset=false, scale_grad_by_freq=false, sparse=false"
     /// );
     /// ```
     EmbeddingBag {
@@ -264,6 +266,8 @@ crate::attributes! {
         /// Whether gradients are divided by how often their row is named; the kernel does not
         /// read it.
         scale_grad_by_freq: bool,
+        /// Whether the gradient of the weight stores the named rows alone; the kernel does not read it.
+        sparse: bool,
     }
 
     /// `EmbeddingBagBackward`: the gradients of the weight of `EmbeddingBag` and of the factors
