@@ -63,6 +63,7 @@ static FAMILY: Family = Family {
     records: &[&SQUAREPLUS],
     aliases: &[],
     attributes: READERS,
+    sparse: &[],
 };
 
 torsh_tensor::family!(FAMILY);

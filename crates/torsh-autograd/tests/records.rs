@@ -175,6 +175,18 @@ const EXEMPT: &[(&str, &str)] = &[
         "nn.functional.gumbel_softmax",
         "draws random numbers; its derivative is checked in the tests of random ops",
     ),
+    (
+        "_sparse_values",
+        "takes or gives sparse tensors; its derivative is checked in the tests of torsh-sparse",
+    ),
+    (
+        "_sparse_from_values",
+        "takes or gives sparse tensors; its derivative is checked in the tests of torsh-sparse",
+    ),
+    (
+        "_sparse_flat",
+        "takes or gives sparse tensors; its derivative is checked in the tests of torsh-sparse",
+    ),
 ];
 
 fn exempt(name: &str) -> bool {

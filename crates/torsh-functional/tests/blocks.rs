@@ -135,8 +135,9 @@ fn blocks_are_attention_under_the_mask() -> Result<()> {
 fn blocks_of_each_batch_and_head_and_shared_heads() -> Result<()> {
     let scaled = SparseAttentionOptions::new().scale(0.4);
     let grouped = scaled.clone().enable_gqa(true);
-    let sees =
-        |b: usize, h: usize, q: usize, k: usize| (q / (5 + h) + k / (3 + b) + h + b) % 4 == 0;
+    let sees = |b: usize, h: usize, q: usize, k: usize| {
+        (q / (5 + h) + k / (3 + b) + h + b).is_multiple_of(4)
+    };
     for (batch, heads) in [(1, 1), (2, 1), (1, 4), (2, 4)] {
         let mask = BlockMask::new(batch, heads, 100, 90, sees)?;
         check(

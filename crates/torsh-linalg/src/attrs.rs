@@ -35,6 +35,16 @@ torsh_core::attributes! {
         upper: bool,
     }
 
+    /// `triangular_solve` of a sparse matrix.
+    TriangularSolve {
+        /// Whether the upper triangle is read.
+        upper: bool,
+        /// Whether the matrix is transposed.
+        transpose: bool,
+        /// Whether the diagonal is taken as ones.
+        unitriangular: bool,
+    }
+
     /// `LinalgLuFactor`: results are both factors in one matrix, the pivots (int32, from 1 on) and `info`, the
     /// position of the first zero on the diagonal of `U`.
     LinalgLuFactor {

@@ -158,6 +158,7 @@ static FAMILY: Family = Family {
         alias("slogdet", "linalg.slogdet"),
     ],
     attributes: attrs::READERS,
+    sparse: &[],
 };
 
 torsh_tensor::family!(FAMILY);

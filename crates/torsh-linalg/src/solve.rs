@@ -593,6 +593,23 @@ pub fn triangular_solve_with(
     options: TriangularSolveOptions,
 ) -> Result<(Tensor, Tensor)> {
     within("triangular_solve", &[b, a], || {
+        if !a.layout().is_strided() {
+            let attrs = attrs::TriangularSolve {
+                upper: options.upper,
+                transpose: options.transpose,
+                unitriangular: options.unitriangular,
+            };
+            let outs =
+                torsh_tensor::sparse::call("triangular_solve", &[Arg::T(b), Arg::T(a)], &attrs)?;
+            let mut outs = outs.into_iter();
+            return match (outs.next(), outs.next()) {
+                (Some(x), Some(of)) => Ok((x, of)),
+                _ => Err(TorshError::invalid(
+                    "",
+                    "the rule of triangular_solve gives two results",
+                )),
+            };
+        }
         check_square(a)?;
         check_matrix(b)?;
         let TriangularSolveOptions {

@@ -26,12 +26,13 @@ use torsh_core::{
 
 use crate::Tensor;
 use crate::autocast::Autocast;
+use crate::memory::Memory;
 use crate::mode;
 use crate::node::{Input, InputSpec, Kind, Node, Output, Saved, SavedArg};
 use crate::observe;
 use crate::raw::{self, Launch};
 use crate::record::{Backward, OpRecord, PlanCx, Pointwise, Rule, Spec, ViewCx};
-use crate::tensor::{Creation, Inner, Memory, Meta, State, ViewOf};
+use crate::tensor::{Creation, Inner, Meta, State, ViewOf};
 
 pub use devices::{
     DefinitionCx, Fallback, default_device, definitions_used, fallback, fallbacks,
@@ -44,7 +45,7 @@ use devices::{find_kernel, lacks_kernel, without_kernel, write_without_kernel};
 pub(crate) use inplace::{call_inplace, update, write_fresh, write_into};
 use pointwise::{broadcast_shape, pointwise, pointwise_dtypes, promoted, run_pointwise, uniform};
 pub(crate) use pointwise::{memory_order_strides, promotion};
-pub(crate) use recording::{attach, make_node};
+pub(crate) use recording::{attach, make_node, recorded};
 use recording::{record_all, record_one, recording};
 use views::view;
 pub(crate) use views::{becomes, call_views, make_view};
@@ -112,6 +113,17 @@ fn in_op(
     at: &'static Location<'static>,
 ) -> TorshError {
     e.in_op(record.base_name(), || describe(args), at)
+}
+
+/// [`in_op`] of an op without a record.
+#[cold]
+pub(crate) fn in_op_named(
+    e: TorshError,
+    op: &'static str,
+    args: &[Arg<'_>],
+    at: &'static Location<'static>,
+) -> TorshError {
+    e.in_op(op, || describe(args), at)
 }
 
 fn describe(args: &[Arg<'_>]) -> Vec<String> {
@@ -289,6 +301,9 @@ fn structural(
     attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
+    if crate::sparse::any(args) {
+        return crate::sparse::dispatch(record, args, attrs);
+    }
     match plan(&PlanCx { args, attrs }) {
         // A plan is large, so it is not moved.
         Ok(ref plan) => planned(record, plan, args, attrs, at),

@@ -563,7 +563,7 @@ fn check_nan(node: &Node, results: &Grads) -> Result<()> {
     for (i, g) in results.iter().enumerate() {
         if let Some(g) = g
             && g.dtype().is_differentiable()
-            && mode::no_grad(|| Ok(g.ne(g)?.sum()?.item::<i64>()? > 0))?
+            && mode::no_grad(|| has_nan(g))?
         {
             let at = node
                 .site
@@ -579,6 +579,15 @@ fn check_nan(node: &Node, results: &Grads) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether an element is nan; of a sparse gradient, a stored one.
+fn has_nan(g: &Tensor) -> Result<bool> {
+    let g = match g.is_strided() {
+        true => g.clone(),
+        false => crate::sparse::values(g)?,
+    };
+    Ok(g.ne(&g)?.sum()?.item::<i64>()? > 0)
 }
 
 /// Adds a gradient to a leaf's `.grad`.
@@ -613,7 +622,11 @@ fn accumulate(leaf: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
                 return accumulate(leaf, g, create_graph);
             } else {
                 let _quiet = mode::no_grad_guard();
-                have.add_(&g)?;
+                if have.is_strided() || !g.is_strided() {
+                    have.add_(&g)?;
+                } else {
+                    s.grad = Some(have.add(&g)?);
+                }
             }
         }
     }

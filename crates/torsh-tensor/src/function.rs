@@ -28,7 +28,7 @@ pub fn record_function(
         .into_iter()
         .map(|t| match inputs.iter().find(|i| i.shares_storage(&t)) {
             Some(base) if recorded => {
-                let layout = becomes(t.layout().clone());
+                let layout = becomes(t.memory_layout().clone());
                 make_view(base, t.dtype(), Creation::Function, layout)
             }
             _ => Ok(t.detach()),
@@ -63,7 +63,7 @@ pub fn record_function(
         set.inputs.push(SavedArg::Tensor(Saved::of(t, t.version())));
         let at_input = inputs.iter().position(|i| i.is_same(t));
         let at_output = outputs.iter().position(|o| {
-            o.shares_storage(t) && o.layout() == t.layout() && o.dtype() == t.dtype()
+            o.shares_storage(t) && o.memory_layout() == t.memory_layout() && o.dtype() == t.dtype()
         });
         sources.push(match (at_input, at_output) {
             (Some(i), _) => Source::Input(i),

@@ -29,7 +29,7 @@ pub(crate) fn check(target: &Tensor, recorded: bool) -> Result<()> {
 }
 
 fn check_elements(target: &Tensor) -> Result<()> {
-    if target.layout().may_overlap_itself() {
+    if target.is_strided() && target.memory_layout().may_overlap_itself() {
         return Err(TorshError::invalid(
             "",
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location",
@@ -133,10 +133,13 @@ pub(crate) fn check_stale(t: &Tensor) -> Result<()> {
 
 /// Refuses an operand that overlaps what is written without being the same elements.
 pub(crate) fn check_overlap(target: &Tensor, operand: &Tensor) -> Result<()> {
-    if !target.shares_storage(operand) || target.layout() == operand.layout() {
+    if !target.shares_storage(operand) || target.memory_layout() == operand.memory_layout() {
         return Ok(());
     }
-    let (Some(a), Some(b)) = (target.layout().extent(), operand.layout().extent()) else {
+    let (Some(a), Some(b)) = (
+        target.memory_layout().extent(),
+        operand.memory_layout().extent(),
+    ) else {
         return Ok(());
     };
     if a.0 >= b.1 || b.0 >= a.1 {
@@ -145,7 +148,7 @@ pub(crate) fn check_overlap(target: &Tensor, operand: &Tensor) -> Result<()> {
     // The same strides and an offset between two elements: interleaved, never equal.
     if target.stride() == operand.stride()
         && target.shape() == operand.shape()
-        && disjoint(target.layout(), operand.layout())
+        && disjoint(target.memory_layout(), operand.memory_layout())
     {
         return Ok(());
     }
@@ -202,8 +205,8 @@ pub(crate) fn rebase(target: &Tensor, node: Option<Shared<Node>>) -> Result<()> 
     };
     let kind = Kind::CopySlices(Box::new(CopySlices {
         inner: node,
-        base: base.layout().clone(),
-        view: target.layout().clone(),
+        base: base.memory_layout().clone(),
+        view: target.memory_layout().clone(),
     }));
     let copy = Node::new(
         kind,
@@ -285,8 +288,8 @@ pub(crate) fn refresh_view(t: &Tensor, view: &ViewOf) {
     }
     let (base, device) = (&view.base, t.device());
     // A view of complex numbers as real ones (or the other way) is a window of real numbers.
-    let (mut edge, mut from, mut dtype) = (edge, base.layout().clone(), base.dtype());
-    let mut to = t.layout().clone();
+    let (mut edge, mut from, mut dtype) = (edge, base.memory_layout().clone(), base.dtype());
+    let mut to = t.memory_layout().clone();
     let to_complex = t.dtype().is_complex() && !dtype.is_complex();
     if dtype.is_complex() && !t.dtype().is_complex() {
         let input = (from.shape.clone(), dtype);

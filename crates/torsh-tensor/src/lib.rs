@@ -75,6 +75,7 @@ pub mod functional;
 mod inplace;
 mod literal;
 pub mod masked;
+mod memory;
 mod mode;
 #[doc(hidden)]
 pub mod named;
@@ -90,6 +91,7 @@ mod raw;
 pub mod record;
 pub mod sample;
 mod schema;
+pub mod sparse;
 mod storage;
 mod stream;
 mod tensor;
@@ -198,8 +200,8 @@ pub use tensor::Tensor;
 #[doc(hidden)]
 pub use torsh_core::at_caller;
 pub use torsh_core::{
-    DType, Device, Element, HeldStorage, Result, Scalar, Shape, Shared, Storage, TorshError,
-    WeakShared,
+    DType, Device, Element, HeldStorage, Result, Scalar, Shape, Shared, Storage, TensorLayout,
+    TorshError, WeakShared,
 };
 #[doc(hidden)]
 pub use torsh_macros::{by_name, functions, names_caller};

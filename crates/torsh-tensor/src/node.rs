@@ -271,9 +271,8 @@ impl Saved {
             output_nr: e.output_nr,
             ..State::default()
         };
-        let (storage, layout) = (self.data.storage().clone(), self.data.layout().clone());
         let meta = Meta::new(true, crate::mode::is_inference_mode(), state);
-        Ok(Tensor::with_meta(storage, layout, self.data.dtype(), meta))
+        Ok(self.data.with_place(Some(meta)))
     }
 
     #[cold]

@@ -16,12 +16,14 @@
 
 mod element;
 mod layout;
+mod sparse;
 
 use std::borrow::Cow;
 
 use parking_lot::RwLock;
 
 pub use layout::{contents, displayed_indices};
+pub(crate) use sparse::{Part, format_sparse};
 
 /// Elements of a tensor in row-major order: either all of them or, for a tensor that is
 /// summarised, those that [`displayed_indices`] names.
@@ -347,7 +349,7 @@ pub fn format(d: &Described<'_>, options: &PrintOptions) -> String {
         suffixes.push("requires_grad=True".into());
     }
     let mut text = format!("{PREFIX}{body}");
-    add_suffixes(&mut text, &suffixes, PREFIX.len(), options);
+    add_suffixes(&mut text, &suffixes, PREFIX.len(), false, options);
     text.push(')');
     text
 }
@@ -368,11 +370,13 @@ pub fn size_text(shape: &[usize]) -> String {
     }
 }
 
-/// Appends `, suffix` for each, on a new line of `indent` spaces where it would not fit.
+/// Appends `, suffix` for each, on a new line of `indent` spaces where it would not fit; the first one also where
+/// `new_line` says so.
 fn add_suffixes(
     text: &mut String,
     suffixes: &[Cow<'_, str>],
     indent: usize,
+    mut new_line: bool,
     options: &PrintOptions,
 ) {
     // PyTorch counts the last line of the elements two longer than it is, so a suffix may
@@ -383,7 +387,7 @@ fn add_suffixes(
     };
     for suffix in suffixes {
         let length = suffix.chars().count();
-        if last_line + length + 2 > options.linewidth {
+        if std::mem::take(&mut new_line) || last_line + length + 2 > options.linewidth {
             text.push_str(",\n");
             text.extend(std::iter::repeat_n(' ', indent));
             last_line = indent + length;

@@ -52,13 +52,13 @@ fn element_ptr(t: &Tensor) -> *mut u8 {
     // address is only computed here, nothing is read.
     t.storage()
         .ptr()
-        .wrapping_add(t.layout().offset * t.dtype().size())
+        .wrapping_add(t.memory_layout().offset * t.dtype().size())
 }
 
 /// A tensor as kernels see it.
 #[inline(always)]
 pub(crate) fn view(t: &Tensor) -> View<'_> {
-    view_as(t, t.dims(), t.stride())
+    view_as(t, t.dims(), &t.memory_layout().strides)
 }
 
 /// A tensor's elements in another shape, which reaches none outside of its storage: with strides of
@@ -79,7 +79,7 @@ pub(crate) fn view_as<'a>(t: &'a Tensor, shape: &'a [usize], strides: &'a [isize
 
 /// Whether a view of a tensor reaches only bytes of its storage.
 fn lies_within(t: &Tensor, view: &View<'_>) -> bool {
-    let start = (t.layout().offset * t.dtype().size()) as isize;
+    let start = (t.memory_layout().offset * t.dtype().size()) as isize;
     let fits = |(low, high): (isize, isize)| {
         start + low >= 0 && start + high <= t.storage().bytes() as isize
     };
@@ -192,7 +192,7 @@ fn using(
 
 /// Whether `bytes` bytes from a tensor's first element on lie within its storage.
 fn has_bytes(t: &Tensor, bytes: usize) -> bool {
-    let start = t.layout().offset * t.dtype().size();
+    let start = t.memory_layout().offset * t.dtype().size();
     // A tensor without elements may begin anywhere.
     bytes == 0
         || start

@@ -369,6 +369,8 @@ pub struct OpRecord {
     /// Whether the op may be called with any operands and attributes, because its plan checks all
     /// that its kernel relies on. The built-in ones leave part of that to their methods.
     pub(crate) open: bool,
+    /// Whether it gives 0 for 0, and so runs on the values of a sparse operand.
+    pub(crate) keeps_zeros: Option<crate::sparse::KeepsZeros>,
     /// The results in other ops, for devices without the kernel.
     pub definition: Option<Definition>,
     /// The derivative.
@@ -401,6 +403,7 @@ impl OpRecord {
             rule: Rule::Composite,
             kernel: None,
             open: false,
+            keeps_zeros: None,
             definition: None,
             backward: Backward::Composite,
             numbers: None,
@@ -450,6 +453,7 @@ impl OpRecord {
     #[must_use]
     pub(crate) const fn pointwise(mut self, rule: Pointwise, kernel: Kernel) -> OpRecord {
         self.rule = Rule::Pointwise(rule);
+        self.keeps_zeros = crate::sparse::keeps_zeros(self.name, &self.rule);
         self.kernel = Some(kernel);
         self.backward = Backward::Missing;
         self

@@ -1,6 +1,6 @@
 //! PyTorch's signatures as text, and binding arguments to them.
 
-use torsh_core::{DType, Device, Generator, Result, Scalar, TorshError};
+use torsh_core::{DType, Device, Generator, Result, Scalar, TensorLayout, TorshError};
 
 use crate::{Argument, Operand, Tensor, Value};
 
@@ -23,6 +23,8 @@ pub enum Type {
     Str,
     /// A dtype.
     DType,
+    /// How elements are stored.
+    Layout,
     /// A device.
     Device,
     /// A generator.
@@ -123,6 +125,7 @@ fn parse_type(text: &str) -> Option<(Type, Option<bool>, bool)> {
         "bool" => Type::Bool,
         "str" => Type::Str,
         "ScalarType" => Type::DType,
+        "Layout" => Type::Layout,
         "Device" => Type::Device,
         "Generator" => Type::Generator,
         "Any" => Type::Any,
@@ -383,6 +386,7 @@ fn fits(ty: Type, v: &Value) -> bool {
         Type::Bool => matches!(v, Value::Bool(_)),
         Type::Str => matches!(v, Value::Str(_)),
         Type::DType => matches!(v, Value::DType(_)),
+        Type::Layout => matches!(v, Value::Layout(_)),
         Type::Device => matches!(v, Value::Device(_)),
         Type::Generator => matches!(v, Value::Generator(_)),
     }
@@ -678,6 +682,22 @@ impl Bound {
     pub fn dtype(&self, i: usize) -> Option<DType> {
         match self.value(i) {
             Value::DType(d) => Some(*d),
+            _ => None,
+        }
+    }
+
+    /// A layout, where given.
+    ///
+    /// ```
+    /// use torsh_tensor::{Signature, TensorLayout, Value};
+    /// let signature = Signature::parse("(Layout layout)")?;
+    /// let bound = signature.bind(&[Value::Layout(TensorLayout::SparseCoo)], &[]).expect("it fits");
+    /// assert_eq!(bound.layout(0), Some(TensorLayout::SparseCoo));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    pub fn layout(&self, i: usize) -> Option<TensorLayout> {
+        match self.value(i) {
+            Value::Layout(l) => Some(*l),
             _ => None,
         }
     }

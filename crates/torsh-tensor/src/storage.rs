@@ -94,9 +94,25 @@ impl Tensor {
     ///
     /// ```
     /// let t = torsh_tensor::zeros(&[2, 3]);
-    /// assert_eq!(t.untyped_storage().bytes(), 24);
+    /// assert_eq!(t.untyped_storage()?.bytes(), 24);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    pub fn untyped_storage(&self) -> &Shared<Storage> {
-        self.storage()
+    ///
+    /// # Errors
+    /// A sparse tensor, whose parts have a storage each.
+    #[torsh_tensor::names_caller]
+    pub fn untyped_storage(&self) -> Result<&Shared<Storage>> {
+        match self.is_strided() {
+            true => Ok(self.storage()),
+            false => Err(TorshError::invalid(
+                "untyped_storage",
+                format!(
+                    "{} has the layout {}: its elements do not lie in one memory",
+                    self.describe(),
+                    self.layout()
+                ),
+            )
+            .with_hint("ask for the storage of its values() or of its indices")),
+        }
     }
 }

@@ -7,6 +7,7 @@ use torsh_core::{
     DType, Device, Layout, OnceBox, Result, Shape, Shared, Storage, TorshError, WeakShared,
 };
 
+use crate::memory::Memory;
 use crate::node::{Edge, Hook, Node};
 
 /// A strided array of numbers with PyTorch's semantics.
@@ -31,14 +32,6 @@ pub(crate) struct Inner {
     pub(crate) contiguous: bool,
     /// Made when the tensor first takes part in recording.
     pub(crate) meta: OnceBox<Meta>,
-}
-
-/// Where a tensor's elements are.
-pub(crate) enum Memory {
-    /// In a storage that it has a share of.
-    Own(Shared<Storage>),
-    /// In the storage of its base.
-    View(ViewOf),
 }
 
 /// A tensor's place in the recorded graph.
@@ -107,23 +100,6 @@ impl Tensor {
             dtype,
             contiguous,
             meta: OnceBox::new(),
-        }))
-    }
-
-    #[inline]
-    pub(crate) fn with_meta(
-        storage: Shared<Storage>,
-        layout: Layout,
-        dtype: DType,
-        meta: Meta,
-    ) -> Tensor {
-        let contiguous = layout.is_contiguous();
-        Tensor(Shared::with(|| Inner {
-            memory: Memory::Own(storage),
-            layout,
-            dtype,
-            contiguous,
-            meta: OnceBox::with(|| meta),
         }))
     }
 
@@ -268,10 +244,7 @@ impl Tensor {
     /// Where the tensor comes from, if it is a differentiable view.
     #[inline]
     pub(crate) fn view_of(&self) -> Option<&ViewOf> {
-        match &self.0.memory {
-            Memory::Own(_) => None,
-            Memory::View(v) => Some(v),
-        }
+        self.0.memory.view()
     }
 
     /// The storage's version at which a view's history was made.
@@ -373,12 +346,17 @@ impl Tensor {
     /// assert_eq!(x.t()?.stride(), [1, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    ///
+    /// A sparse tensor has none.
     #[inline]
     pub fn stride(&self) -> &[isize] {
-        &self.0.layout.strides
+        match self.is_strided() {
+            true => &self.0.layout.strides,
+            false => &[],
+        }
     }
 
-    /// The position of the first element in the storage.
+    /// The position of the first element in the storage; 0 for a sparse tensor.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -389,9 +367,17 @@ impl Tensor {
         self.0.layout.offset
     }
 
-    /// The layout: shape, strides and offset.
+    /// Where the elements lie in the storage: shape, strides and offset. Those of a sparse tensor lie in other tensors, so
+    /// only the shape means something.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1, 2, 3], [4, 5, 6]];
+    /// assert_eq!(x.t()?.memory_layout().strides.as_slice(), [1, 3]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[inline]
-    pub fn layout(&self) -> &Layout {
+    pub fn memory_layout(&self) -> &Layout {
         &self.0.layout
     }
 
@@ -418,7 +404,7 @@ impl Tensor {
         self.storage().device()
     }
 
-    /// How often the data was changed in place, by any of its views.
+    /// How often the data was changed in place, by any of its views; of a sparse tensor, any part of it.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -429,11 +415,13 @@ impl Tensor {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     pub fn version(&self) -> u64 {
-        self.storage().version()
+        match self.0.memory.parts() {
+            Some(parts) => parts.version(),
+            None => self.storage().version(),
+        }
     }
 
-    /// Whether the elements lie row-major without gaps. (Never an error today; a `Result` as
-    /// layouts that have no answer, as sparse ones, will give one.)
+    /// Whether the elements lie row-major without gaps. An error for sparse tensors, as in PyTorch.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -442,8 +430,19 @@ impl Tensor {
     /// assert!(!x.t()?.is_contiguous()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn is_contiguous(&self) -> Result<bool> {
+        if !self.is_strided() {
+            return Err(TorshError::invalid(
+                "is_contiguous",
+                format!(
+                    "{} has the layout {}: its elements do not lie in one memory",
+                    self.describe(),
+                    self.layout()
+                ),
+            )
+            .with_hint("ask its values()"));
+        }
         Ok(self.0.contiguous)
     }
 
@@ -479,13 +478,7 @@ impl Tensor {
 
     #[inline]
     pub(crate) fn storage(&self) -> &Shared<Storage> {
-        match &self.0.memory {
-            Memory::Own(storage) => storage,
-            Memory::View(v) => match &v.base.0.memory {
-                Memory::Own(storage) => storage,
-                Memory::View(_) => unreachable!("the base of a view is none itself"),
-            },
-        }
+        self.0.memory.storage()
     }
 
     /// The storage without a share in it: whether it is still used, and by whom, can be asked of
@@ -757,6 +750,9 @@ impl Tensor {
     /// The same data as a tensor of its own, without a place in the graph.
     #[inline]
     pub(crate) fn without_history(&self) -> Tensor {
+        if !self.is_strided() {
+            return self.with_place(None);
+        }
         let (dtype, contiguous) = (self.0.dtype, self.0.contiguous);
         Tensor::laid_out(self.storage().clone(), dtype, contiguous, |layout| {
             layout.clone_from(&self.0.layout);
@@ -776,9 +772,7 @@ impl Tensor {
     /// ```
     pub fn detach(&self) -> Tensor {
         if self.is_inference() {
-            let (storage, layout) = (self.storage().clone(), self.0.layout.clone());
-            let meta = Meta::new(false, true, State::default());
-            return Tensor::with_meta(storage, layout, self.0.dtype, meta);
+            return self.with_place(Some(Meta::new(false, true, State::default())));
         }
         self.without_history()
     }
@@ -792,7 +786,7 @@ impl Tensor {
                     && Shared::strong_count(storage) == 1
                     && storage.is_owned()
             }
-            Memory::View(_) => false,
+            Memory::View(_) | Memory::Parts(_) => false,
         }
     }
 }

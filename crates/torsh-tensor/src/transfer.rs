@@ -70,11 +70,15 @@ pub static TO_DEVICE: OpRecord = OpRecord::new(
 /// row-major.
 pub(crate) fn moved(t: &Tensor, to: Device) -> Result<Tensor> {
     let from = t.device();
-    let dense = match t.layout().is_dense() {
+    let dense = match t.memory_layout().is_dense() {
         true => t.clone(),
         false => mode::no_grad(|| t.detach().contiguous())?,
     };
-    let layout = Layout::new(dense.shape().clone(), dense.layout().strides.clone(), 0);
+    let layout = Layout::new(
+        dense.shape().clone(),
+        dense.memory_layout().strides.clone(),
+        0,
+    );
     let out = Tensor::uninit_as(layout, t.dtype(), to)?.made();
     if t.numel() == 0 {
         return Ok(out);
@@ -135,15 +139,20 @@ impl Tensor {
                 false => Ok(self.clone()),
             };
         }
-        if from == Device::Meta {
+        if from == Device::Meta && self.is_strided() {
             return Err(TorshError::device("to_device", "a meta tensor has no data to copy")
                 .with_hint("make a new tensor of its shape on the device, as Tensor::empty(t.shape(), t.dtype(), device)"));
         }
-        if to == Device::Meta {
+        if to == Device::Meta && self.is_strided() {
             return Tensor::empty(self.shape(), self.dtype(), Device::Meta);
         }
         let attrs = ToDevice { from, to };
         let args = [Arg::T(self)];
+        if let Some(pattern) = self.pattern() {
+            let moved = pattern.map_indices(|t| t.to_device(to))?;
+            let values = crate::sparse::values(self)?.to_device(to)?;
+            return crate::sparse::from_values(&moved, &values);
+        }
         let run = || {
             let out = moved(self, to)?;
             let recorded =

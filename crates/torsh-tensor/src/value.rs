@@ -1,7 +1,7 @@
 //! Arguments and results of calls by name.
 
 use num_complex::Complex;
-use torsh_core::{DType, Device, Generator, Scalar};
+use torsh_core::{DType, Device, Generator, Scalar, TensorLayout};
 
 use crate::Tensor;
 
@@ -24,6 +24,8 @@ pub enum Value {
     DType(DType),
     /// A device.
     Device(Device),
+    /// How elements are stored, as `torch.sparse_csr`.
+    Layout(TensorLayout),
     /// A source of random numbers.
     Generator(Generator),
     /// A tensor.
@@ -100,6 +102,7 @@ impl Value {
             Value::Str(_) => "str".into(),
             Value::DType(_) => "dtype".into(),
             Value::Device(_) => "device".into(),
+            Value::Layout(_) => "layout".into(),
             Value::Generator(_) => "Generator".into(),
             Value::Tensor(_) => "Tensor".into(),
             Value::List(v) => format!(
@@ -128,7 +131,7 @@ from_value! {
     f64 => |v| Value::Float(v), f32 => |v| Value::Float(v as f64),
     Complex<f64> => |v| Value::Complex(v),
     &str => |v| Value::Str(v.to_string()), String => |v| Value::Str(v),
-    DType => |v| Value::DType(v), Device => |v| Value::Device(v), Generator => |v| Value::Generator(v),
+    DType => |v| Value::DType(v), TensorLayout => |v| Value::Layout(v), Device => |v| Value::Device(v), Generator => |v| Value::Generator(v),
     Tensor => |v| Value::Tensor(v), &Tensor => |v| Value::Tensor(v.clone()),
     (Tensor, Tensor) => |v| Value::Tuple(vec![v.0.into(), v.1.into()]),
     (Tensor, Tensor, Tensor) => |v| Value::Tuple(vec![v.0.into(), v.1.into(), v.2.into()]),

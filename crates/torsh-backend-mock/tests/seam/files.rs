@@ -29,8 +29,8 @@ fn views_of_one_storage_are_saved_once_and_share_one_again() -> Result<()> {
         );
         assert_eq!((whole.device(), part.device()), (device, device));
         assert!(Shared::ptr_eq(
-            whole.untyped_storage(),
-            part.untyped_storage()
+            whole.untyped_storage()?,
+            part.untyped_storage()?
         ));
         assert_eq!((part.dims(), part.stride()), (&[10, 5][..], &[1, 10][..]));
         assert_eq!(part.i((3, 4))?.item::<f32>()?, 143.0);
@@ -85,9 +85,9 @@ fn a_storage_is_read_through_its_device() -> Result<()> {
     let (d, _, _alone) = alone();
     let x = Tensor::from_slice(&[1u8, 2, 3, 4], [4], DType::U8, d)?;
     let mut bytes = [0; 2];
-    x.add(1)?.untyped_storage().read(1, &mut bytes)?;
+    x.add(1)?.untyped_storage()?.read(1, &mut bytes)?;
     assert_eq!(bytes, [3, 4]);
-    assert!(x.untyped_storage().read(3, &mut bytes).is_err());
+    assert!(x.untyped_storage()?.read(3, &mut bytes).is_err());
     assert!(Storage::meta(4).read(0, &mut bytes).is_err());
     Ok(())
 }

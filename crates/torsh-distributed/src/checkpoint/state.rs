@@ -335,7 +335,9 @@ pub(super) struct Layout {
 
 /// A number that tells storages apart.
 fn storage_of(tensor: &Tensor) -> usize {
-    std::ptr::from_ref::<torsh_core::Storage>(tensor.untyped_storage()) as usize
+    tensor
+        .untyped_storage()
+        .map_or(0, |s| torsh_core::Shared::as_ptr(s) as usize)
 }
 
 impl Layout {
@@ -417,7 +419,7 @@ fn sample(tensor: &Tensor) -> Result<u32> {
         .into_iter()
         .zip(bytes.chunks_mut(n.max(1)))
     {
-        tensor.untyped_storage().read(first + at, to)?;
+        tensor.untyped_storage()?.read(first + at, to)?;
     }
     Ok(torsh_serialize::crc32(&bytes))
 }

@@ -149,7 +149,7 @@ fn write_tensor(
     .contiguous()?;
     let all = tensor.numel() * dtype.size();
     let first = tensor.storage_offset() * dtype.size();
-    let storage = tensor.untyped_storage();
+    let storage = tensor.untyped_storage()?;
     let mut sums = Vec::with_capacity(all.div_ceil(BLOCK));
     for start in (0..all).step_by(BLOCK) {
         block.resize(BLOCK.min(all - start), 0);

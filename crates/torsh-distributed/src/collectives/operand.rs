@@ -51,14 +51,14 @@ impl Operand {
                 "bring it to the cpu with to_device(Device::Cpu); meta tensors are for fake groups",
             ));
         }
-        if t.untyped_storage().is_released() {
+        if t.untyped_storage()?.is_released() {
             let message = format!("the memory of {} was given back", t.describe());
             return Err(TorshError::invalid(op, message)
                 .with_hint("gather the whole values of a sharded parameter first"));
         }
         let bytes = t.numel() * t.dtype().size();
         let mut operand = Operand {
-            storage: t.untyped_storage().clone(),
+            storage: t.untyped_storage()?.clone(),
             start: t.storage_offset() * t.dtype().size(),
             bytes,
             dtype: t.dtype(),
@@ -78,7 +78,7 @@ impl Operand {
                 );
                 return Err(TorshError::invalid(op, message).with_hint("call contiguous() first"));
             }
-            t.untyped_storage().bump_version();
+            t.untyped_storage()?.bump_version();
         }
         if !t.is_contiguous()? {
             let copy = t.detach().contiguous()?;
@@ -90,7 +90,7 @@ impl Operand {
                     offset: t.storage_offset(),
                 });
             }
-            operand.storage = copy.untyped_storage().clone();
+            operand.storage = copy.untyped_storage()?.clone();
             operand.start = copy.storage_offset() * copy.dtype().size();
         }
         Ok(operand)

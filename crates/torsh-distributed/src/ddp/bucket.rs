@@ -23,7 +23,7 @@ pub(super) struct Place {
 impl Place {
     /// The place's part of a flat tensor.
     pub(super) fn view(&self, flat: &Tensor) -> Result<Tensor> {
-        let storage = flat.untyped_storage().clone();
+        let storage = flat.untyped_storage()?.clone();
         let offset = flat.storage_offset() + self.offset;
         Tensor::from_storage(storage, flat.dtype(), &self.shape, &self.stride, offset)
     }
@@ -46,7 +46,7 @@ pub(super) struct Bucket {
 
 /// The strides of a gradient: the parameter's own, where they leave no gaps.
 fn strides(t: &Tensor) -> Vec<usize> {
-    if t.layout().is_dense() && t.stride().iter().all(|&s| s >= 0) {
+    if t.memory_layout().is_dense() && t.stride().iter().all(|&s| s >= 0) {
         return t.stride().iter().map(|&s| s as usize).collect();
     }
     let mut out = vec![1; t.ndim()];

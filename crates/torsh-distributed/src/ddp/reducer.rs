@@ -95,7 +95,10 @@ pub(super) struct Reducer {
 }
 
 fn key(t: &Tensor) -> (usize, usize) {
-    let storage = Shared::as_ptr(t.untyped_storage()) as usize;
+    // A sparse tensor has no memory of its own, and is found by none.
+    let storage = t
+        .untyped_storage()
+        .map_or(0, |s| Shared::as_ptr(s) as usize);
     (storage, t.storage_offset())
 }
 

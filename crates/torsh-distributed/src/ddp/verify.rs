@@ -20,7 +20,7 @@ struct Entry {
 
 impl Entry {
     fn new(kind: &str, name: &str, t: &Tensor, trained: bool) -> Entry {
-        let plain = t.layout().is_contiguous();
+        let plain = t.memory_layout().is_contiguous();
         Entry {
             kind: kind.to_string(),
             name: name.to_string(),

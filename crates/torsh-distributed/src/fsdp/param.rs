@@ -231,7 +231,7 @@ impl ShardedParam {
         };
         // Whoever still holds it lets go of it soon.
         let from = loop {
-            match HeldStorage::try_new(buffer.untyped_storage(), false) {
+            match HeldStorage::try_new(buffer.untyped_storage()?, false) {
                 Some(held) => break held,
                 None => std::thread::yield_now(),
             }

@@ -108,7 +108,9 @@ fn same_values(a: &Tensor, b: &Tensor, like: &Tensor) -> Result<bool> {
     if a.dims() != b.dims() {
         return Ok(false);
     }
-    if a.is_same(b) || a.shares_storage(b) && a.layout() == b.layout() && a.dtype() == b.dtype() {
+    if a.is_same(b)
+        || a.shares_storage(b) && a.memory_layout() == b.memory_layout() && a.dtype() == b.dtype()
+    {
         return Ok(true);
     }
     let of = |t: &Tensor| -> Result<Tensor> {

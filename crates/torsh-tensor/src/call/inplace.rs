@@ -58,6 +58,9 @@ fn inplace_at(
     let wanted = args
         .iter()
         .any(|a| matches!(a, Arg::T(t) if t.requires_grad()));
+    if crate::sparse::any(args) {
+        return crate::sparse::update(record, target, args, attrs, at);
+    }
     crate::inplace::check(target, wanted)?;
     common_device(args)?;
     let old;
@@ -148,7 +151,7 @@ fn fill_bytes(t: &Tensor, attrs: &dyn Attributes) -> Result<bool> {
     let bytes = value.to_bytes(t.dtype());
     let bytes = &bytes[..t.dtype().size()];
     let one = bytes.iter().all(|b| *b == bytes[0]);
-    if !one || !t.device().has_data() || !t.layout().is_dense() {
+    if !one || !t.device().has_data() || !t.memory_layout().is_dense() {
         return Ok(false);
     }
     if t.numel() > 0 {
@@ -168,6 +171,15 @@ fn write(
     lock_out: bool,
     at: &'static Location<'static>,
 ) -> Result<()> {
+    if crate::sparse::any(args) || targets.iter().any(|t| !t.is_strided()) {
+        let all: SmallVec<[Arg<'_>; 4]> = targets
+            .iter()
+            .map(Arg::T)
+            .chain(args.iter().copied())
+            .collect();
+        let op = record.base_name();
+        return Err(in_op(crate::sparse::no_rule(op, &all), record, &all, at));
+    }
     let run = || {
         let written = match targets {
             [t] if !t.device().is_host() => fill_bytes(t, attrs),

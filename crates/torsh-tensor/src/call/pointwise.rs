@@ -157,7 +157,7 @@ pub(super) fn pointwise(
         let spec = (first.device(), &Spec::new(first.shape().clone(), dtype));
         return pointwise_without_kernel(record, compute, spec, args, attrs, at);
     }
-    let out = Tensor::uninit_like(first.layout(), dtype, first.device())?;
+    let out = Tensor::uninit_like(first.memory_layout(), dtype, first.device())?;
     run_pointwise::<true>(record, compute, &out, args, attrs, false, at)?;
     record_one(record, args, attrs, out, at)
 }
@@ -171,6 +171,9 @@ fn broadcast_pointwise(
     attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
+    if crate::sparse::any(args) {
+        return crate::sparse::dispatch(record, args, attrs).map(first);
+    }
     let device = common_device(args)?;
     let (compute, dtype) = pointwise_dtypes(rule, promoted(rule, args)?, args)?;
     let shape = broadcast_shape(args)?;
@@ -257,7 +260,7 @@ pub(super) fn run_pointwise<const UNIFORM: bool>(
     let mut expanded: SmallVec<[Strides; 3]> = SmallVec::new();
     if !UNIFORM {
         expanded.extend(args.iter().map(|a| match a {
-            Arg::T(t) => t.layout().broadcast_strides(out.shape()),
+            Arg::T(t) => t.memory_layout().broadcast_strides(out.shape()),
             _ => Strides::new(),
         }));
     }

@@ -182,6 +182,17 @@ fn recorded_one(
     Ok(attach(out, node, 0))
 }
 
+/// Results that are computed already as those of a record.
+pub(crate) fn recorded(
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: &dyn Attributes,
+    outs: Outputs,
+    at: &'static Location<'static>,
+) -> Result<Outputs> {
+    record_all(record, args, attrs, outs, at).map_err(|e| in_op(e, record, args, at))
+}
+
 pub(super) fn record_all(
     record: &'static OpRecord,
     args: &[Arg<'_>],

@@ -11,8 +11,11 @@ pub(super) fn view(
     let Some(Arg::T(x)) = args.first() else {
         return Err(TorshError::invalid("", "a view needs a tensor"));
     };
+    if !x.is_strided() {
+        return crate::sparse::dispatch(record, args, attrs).map(first);
+    }
     let cx = ViewCx {
-        layout: x.layout(),
+        layout: x.memory_layout(),
         dtype: x.dtype(),
         attrs,
     };
@@ -132,6 +135,10 @@ pub(crate) fn call_views(
 ) -> Result<Outputs> {
     let at = Location::caller();
     let args = [Arg::T(x)];
+    if !x.is_strided() {
+        return crate::sparse::dispatch(record, &args, attrs)
+            .map_err(|e| in_op(e, record, &args, at));
+    }
     let creation = if mode::is_grad_enabled() {
         Creation::Multiple
     } else {
@@ -202,7 +209,7 @@ pub(crate) fn make_view(
         meta: OnceBox::new(),
     }));
     if let Some(inner) = Shared::get_mut(&mut out.0) {
-        inner.layout.clone_from(x.layout());
+        inner.layout.clone_from(x.memory_layout());
         change(&mut inner.layout)?;
         inner.contiguous = inner.layout.is_contiguous();
         // A view is an inference tensor when its base is one, wherever it is made.

@@ -15,6 +15,31 @@ use crate::record::{Backward, OpRecord, Plan, Sample, Spec, sample};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&SPARSE_ATTENTION, &ATTENTION, &ATTENTION_BACKWARD];
 
+/// Refuses a mask of other lengths, batch or heads than the operands, before all of it is read.
+fn fits(mask: &Tensor, query: &Tensor, key: &Tensor) -> Result<()> {
+    let (m, q, k) = (mask.dims(), query.dims(), key.dims());
+    let lengths = match (m, q, k) {
+        ([.., a, b], [.., l, _], [.., s, _]) => a == l && b == s,
+        _ => false,
+    };
+    let ahead = |dims: &[usize]| dims[..dims.len().saturating_sub(2)].to_vec();
+    let (of_mask, of_query) = (ahead(m), ahead(q));
+    let mut sizes = of_mask.iter().rev().zip(of_query.iter().rev());
+    let lead = of_mask.len() <= of_query.len() && sizes.all(|(m, q)| *m == 1 || m == q);
+    match lengths && lead {
+        true => Ok(()),
+        false => Err(TorshError::shape(
+            "sparse_attention",
+            format!(
+                "a mask of shape {} does not fit queries of shape {} and keys of shape {}",
+                mask.shape(),
+                query.shape(),
+                key.shape()
+            ),
+        )),
+    }
+}
+
 pub static SPARSE_ATTENTION: OpRecord = OpRecord::new(
     "sparse_attention",
     "Scaled dot product attention over the blocks of 64 queries by 64 keys of a mask, true where a key counts, in which one does. A query that sees no key gives 0.",
@@ -26,8 +51,9 @@ pub static SPARSE_ATTENTION: OpRecord = OpRecord::new(
         scale: b.opt_float(4),
         enable_gqa: b.bool(5),
     };
-    let mask = BlockMask::from_mask(b.tensor(3)?)?;
     let (query, key, value) = (b.tensor(0)?, b.tensor(1)?, b.tensor(2)?);
+    fits(b.tensor(3)?, query, key)?;
+    let mask = BlockMask::from_mask(b.tensor(3)?)?;
     Ok(query.sparse_attention_with(key, value, &mask, options)?.into())
 })
 .samples(|s| {

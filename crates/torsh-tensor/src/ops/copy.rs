@@ -139,7 +139,7 @@ impl Tensor {
     pub fn copy(&self) -> Result<Tensor> {
         let attrs = CopyTo {
             dtype: self.dtype(),
-            memory_format: match self.layout().is_dense() {
+            memory_format: match self.memory_layout().is_dense() {
                 true => MemoryFormat::Preserve,
                 false => MemoryFormat::Contiguous,
             },
@@ -177,12 +177,16 @@ impl Tensor {
 
     /// A copy of the data in the layout that `like` has (dense), not recorded.
     pub(crate) fn copy_like(&self, like: &Tensor) -> Result<Tensor> {
-        if like.contiguous_flag() || !like.layout().is_dense() {
+        if like.contiguous_flag() || !like.memory_layout().is_dense() {
             return call1(&CLONE, &[Arg::T(self)], &self.row_major());
         }
         let n = self.numel() * self.dtype().size();
         let storage = crate::call::allocate(self.device(), self.dtype(), n)?;
-        let layout = Layout::new(self.shape().clone(), like.layout().strides.clone(), 0);
+        let layout = Layout::new(
+            self.shape().clone(),
+            like.memory_layout().strides.clone(),
+            0,
+        );
         let out = Tensor::from_parts(storage, layout, self.dtype());
         write_fresh(&CLONE, &out, &[Arg::T(self)], NONE)?;
         Ok(out)
@@ -219,6 +223,17 @@ impl Tensor {
     }
 
     fn copy_from(&self, src: &Tensor, at: &'static std::panic::Location<'static>) -> Result<()> {
+        if !self.is_strided() {
+            return crate::sparse::in_place("copy_", self, &[Arg::T(src)], NONE);
+        }
+        let dense;
+        let src = match crate::sparse::of("to_dense", &[Arg::T(src)], NONE) {
+            Some(strided) => {
+                dense = strided?;
+                &dense
+            }
+            None => src,
+        };
         crate::inplace::check(self, src.requires_grad() || self.requires_grad())?;
         if self.is_same(src) {
             return Ok(());
@@ -300,6 +315,10 @@ impl Tensor {
         at: &'static std::panic::Location<'static>,
     ) -> Result<()> {
         super::index::check_number(value, self.dtype())?;
+        if !self.is_strided() {
+            let value = Arg::N(value);
+            return crate::sparse::in_place(record.base_name(), self, &[value], NONE);
+        }
         let recorded = crate::mode::is_grad_enabled() && self.requires_grad();
         // One value may be written to one place many times, but not recorded.
         if recorded {

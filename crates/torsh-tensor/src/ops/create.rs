@@ -388,8 +388,11 @@ impl Tensor {
         Ok(Scalar::from_bytes(&raw, t.dtype()))
     }
 
-    /// The tensor on the host; an error for a meta tensor.
+    /// The tensor on the host; an error for a meta tensor, and for a sparse one.
     pub(crate) fn host(&self, op: &'static str) -> Result<Tensor> {
+        if !self.is_strided() {
+            return Err(crate::sparse::no_rule(op, &[crate::call::Arg::T(self)]));
+        }
         match self.device() {
             Device::Cpu => Ok(self.clone()),
             Device::Meta => Err(TorshError::device(op, "a meta tensor has no data")),

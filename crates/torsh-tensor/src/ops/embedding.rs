@@ -41,10 +41,15 @@ pub static EMBEDDING: OpRecord = OpRecord::new(
     Ok(Plan::one(weight.dtype(), dims.into(), weight.dtype()))
 })
 .grads(2, 0, |c| {
-    let &attrs::Embedding { padding_idx, scale_grad_by_freq } = c.attrs()?;
+    let &attrs::Embedding { padding_idx, scale_grad_by_freq, sparse } = c.attrs()?;
     let num_weights = c.input_shape(0)[0];
     let attrs = attrs::EmbeddingBackward { padding_idx, scale_grad_by_freq, num_weights };
-    Ok(one(0, call1(&EMBEDDING_BACKWARD, &[Arg::T(c.g()), Arg::T(&c.y()?)], &attrs)?))
+    let indices = c.y()?;
+    let args = [Arg::T(c.g()), Arg::T(&indices)];
+    Ok(one(0, match sparse {
+        true => crate::sparse::call1("_embedding_sparse_backward", &args, &attrs)?,
+        false => call1(&EMBEDDING_BACKWARD, &args, &attrs)?,
+    }))
 })
 .samples(|s| {
     // The padding row is not used, and rows are used once: else the gradient is not the derivative.
@@ -93,7 +98,7 @@ pub static EMBEDDING_BACKWARD: OpRecord = OpRecord::new(
 })
 .grads(2, 0, |c| {
     let (indices, a) = (c.y()?, c.attrs::<attrs::EmbeddingBackward>()?);
-    let every = attrs::Embedding { padding_idx: None, scale_grad_by_freq: false };
+    let every = attrs::Embedding { padding_idx: None, scale_grad_by_freq: false, sparse: false };
     let mut g = call1(
         &EMBEDDING,
         &[Arg::T(c.g()), Arg::T(&indices)],
@@ -247,8 +252,8 @@ impl Tensor {
     #[torsh_tensor::names_caller]
     pub fn embedding_with(&self, indices: &Tensor, options: EmbeddingOptions) -> Result<Tensor> {
         let refuse = |text: String| Err(TorshError::invalid("embedding", text));
-        if options.sparse && self.requires_grad() && crate::is_grad_enabled() {
-            return refuse("sparse gradients are not supported; leave sparse at false".into());
+        if options.sparse {
+            crate::sparse::gradients_of_rows("embedding")?;
         }
         let rows = self.dims().first().copied().unwrap_or(0) as i64;
         let padding_idx = match options.padding_idx {
@@ -266,6 +271,7 @@ impl Tensor {
         let attrs = attrs::Embedding {
             padding_idx,
             scale_grad_by_freq: options.scale_grad_by_freq,
+            sparse: options.sparse,
         };
         call1(&EMBEDDING, &[Arg::T(self), Arg::T(indices)], &attrs)
     }

@@ -87,7 +87,7 @@ pub static EMBEDDING_BAG: OpRecord = OpRecord::new(
 pub static EMBEDDING_BAG_KERNEL: OpRecord = OpRecord::new(
     "_embedding_bag",
     "Sums, means or maxima of the weight's rows that bags of indices name.",
-    "(Tensor weight, Tensor indices, Tensor offsets, Tensor? per_sample_weights, *, str mode, int? padding_idx, bool include_last_offset, bool scale_grad_by_freq)",
+    "(Tensor weight, Tensor indices, Tensor offsets, Tensor? per_sample_weights, *, str mode, int? padding_idx, bool include_last_offset, bool scale_grad_by_freq, bool sparse)",
 )
 .internal()
 .kernel(Kernel::EmbeddingBag, |c| {
@@ -131,7 +131,7 @@ pub static EMBEDDING_BAG_KERNEL: OpRecord = OpRecord::new(
     outputs: 0b10,
     constant: 0b10,
     formula: |c| {
-        if crate::is_grad_enabled() {
+        if crate::is_grad_enabled() || c.attrs::<attrs::EmbeddingBag>()?.sparse {
             return by_ops(c);
         }
         let factors = if c.has_input(3) {
@@ -246,7 +246,19 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
             true => g.mul(&c.input(3)?.unsqueeze(1)?)?,
             false => g.clone(),
         };
-        grads[0] = Some(zeros()?.index_add(0, &indices, &scaled)?);
+        grads[0] = Some(match a.sparse {
+            true => {
+                // How often a row is named is in the shares.
+                let attrs = attrs::EmbeddingBackward {
+                    padding_idx: a.padding_idx,
+                    scale_grad_by_freq: false,
+                    num_weights: rows,
+                };
+                let args = [Arg::T(&scaled), Arg::T(&indices)];
+                crate::sparse::call1("_embedding_sparse_backward", &args, &attrs)?
+            }
+            false => zeros()?.index_add(0, &indices, &scaled)?,
+        });
     }
     if c.needs(3) {
         let products = g.mul(&c.input(0)?.index_select(0, &indices)?)?;
@@ -277,7 +289,7 @@ options! {
         scale_grad_by_freq: bool = false;
         /// What becomes of the rows of a bag.
         mode: EmbeddingBagMode = EmbeddingBagMode::Mean, impl Into<EmbeddingBagMode> => Into::into;
-        /// Sparse gradients, which ToRSh does not have: an error where a gradient is recorded.
+        /// Whether the gradient of the weight is a COO tensor of the used rows, for sums and means.
         sparse: bool = false;
         /// A factor for each index, for sums only.
         per_sample_weights: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -291,8 +303,11 @@ options! {
 fn embedding_bag(weight: &Tensor, input: &Tensor, o: &EmbeddingBagOptions) -> Result<Tensor> {
     let refuse = |why: String| Err(TorshError::invalid("", why));
     let mode = o.mode.plain()?;
-    if o.sparse && weight.requires_grad() && crate::is_grad_enabled() {
-        return refuse("sparse gradients are not supported; leave sparse at false".into());
+    if o.sparse {
+        crate::sparse::gradients_of_rows("embedding_bag")?;
+    }
+    if o.sparse && mode == attrs::EmbeddingBagMode::Max {
+        return refuse("embedding_bag of maxima has no sparse gradient; leave sparse at false, or take mode 'sum' or 'mean'".into());
     }
     if let Some(w) = o
         .per_sample_weights
@@ -381,6 +396,7 @@ fn embedding_bag(weight: &Tensor, input: &Tensor, o: &EmbeddingBagOptions) -> Re
             padding_idx,
             include_last_offset: include_last,
             scale_grad_by_freq: o.scale_grad_by_freq,
+            sparse: o.sparse,
         },
     )
 }

@@ -4,7 +4,7 @@ use torsh_core::attrs::NONE;
 use torsh_core::{DType, Device, Kernel, Layout, Result, Scalar, TorshError, attrs, default_dtype};
 
 use super::index::check_number;
-use crate::call::{memory_order_strides, write_fresh};
+use crate::call::{Arg, memory_order_strides, write_fresh};
 use crate::record::{OpRecord, sample};
 use crate::schema::Bound;
 use crate::{IntoShape, Operand, Tensor, Value};
@@ -447,7 +447,10 @@ impl Tensor {
     /// A tensor of this one's shape and memory order, not written.
     #[track_caller]
     pub(crate) fn empty_as(&self, dtype: DType, device: Device) -> Result<Tensor> {
-        if self.contiguous_flag() || !self.layout().is_dense() {
+        if !self.is_strided() {
+            return self.sparse_as("empty_like", &[], dtype, device);
+        }
+        if self.contiguous_flag() || !self.memory_layout().is_dense() {
             return Tensor::empty(self.shape(), dtype, device);
         }
         let strides = memory_order_strides(self.shape(), self.stride());
@@ -455,9 +458,31 @@ impl Tensor {
         Tensor::uninit_as(layout, dtype, device)
     }
 
+    /// What a sparse tensor's rule makes of its shape and layout.
+    #[track_caller]
+    fn sparse_as(
+        &self,
+        op: &'static str,
+        value: &[Arg<'_>],
+        dtype: DType,
+        device: Device,
+    ) -> Result<Tensor> {
+        let attrs = attrs::CopyTo {
+            dtype,
+            memory_format: attrs::MemoryFormat::Preserve,
+        };
+        let args: Vec<Arg<'_>> = std::iter::once(Arg::T(self))
+            .chain(value.iter().copied())
+            .collect();
+        crate::sparse::call1(op, &args, &attrs)?.to_device(device)
+    }
+
     #[track_caller]
     pub(crate) fn full_as(&self, value: Scalar, dtype: DType, device: Device) -> Result<Tensor> {
         check_number(value, dtype).map_err(|e| e.renamed("full_like"))?;
+        if !self.is_strided() {
+            return self.sparse_as("full_like", &[Arg::N(value)], dtype, device);
+        }
         let t = self.empty_as(dtype, device)?;
         write_fresh(&super::copy::FILL_, &t, &[], &attrs::Fill { value })?;
         Ok(t)

@@ -7,6 +7,7 @@ use torsh_core::attrs::Reader;
 
 use super::{Alias, Entry};
 use crate::record::OpRecord;
+use crate::sparse::SparseRule;
 
 /// The ops of a crate above this one. [`family!`](crate::family) adds them to the table of ops.
 ///
@@ -15,7 +16,7 @@ use crate::record::OpRecord;
 /// use torsh_tensor::record::OpRecord;
 /// static TWICE: OpRecord =
 ///     OpRecord::new("demo.twice", "Each element times 2.", "(Tensor input)").by_name(|b| b.tensor(0)?.mul(2.0).map(Into::into));
-/// static DEMO: Family = Family { feature: "demo", records: &[&TWICE], aliases: &[], attributes: &[] };
+/// static DEMO: Family = Family { feature: "demo", records: &[&TWICE], aliases: &[], attributes: &[], sparse: &[] };
 /// torsh_tensor::family!(DEMO);
 ///
 /// let x = torsh_tensor::tensor![1.0, 2.0];
@@ -35,6 +36,8 @@ pub struct Family {
     /// How the attributes of their calls are made of named fields: the `READERS` of
     /// [`attributes!`](torsh_core::attributes).
     pub attributes: &'static [Reader],
+    /// What ops, built-in ones included, do with sparse operands.
+    pub sparse: &'static [SparseRule],
 }
 
 /// A family that is linked into the program.
@@ -57,6 +60,7 @@ macro_rules! family {
 struct Families {
     families: Vec<&'static Family>,
     by_name: HashMap<&'static str, Vec<Entry>>,
+    sparse: HashMap<&'static str, &'static SparseRule>,
 }
 
 /// The families of the program, by name of their features: the linker's order means nothing.
@@ -74,7 +78,13 @@ fn linked() -> &'static Families {
                     .push(Entry::new(record));
             }
         }
-        Families { families, by_name }
+        let rules = families.iter().flat_map(|f| f.sparse);
+        let sparse = rules.map(|rule| (rule.op, rule)).collect();
+        Families {
+            families,
+            by_name,
+            sparse,
+        }
     })
 }
 
@@ -85,6 +95,11 @@ fn linked() -> &'static Families {
 /// ```
 pub fn families() -> &'static [&'static Family] {
     &linked().families
+}
+
+/// What an op does with sparse operands.
+pub(crate) fn sparse_rule(op: &str) -> Option<&'static SparseRule> {
+    linked().sparse.get(op).copied()
 }
 
 /// The entries of a name.
@@ -108,7 +123,7 @@ pub(super) fn alias(name: &str) -> Option<&'static Alias> {
 }
 
 /// The names that features of the crate `torsh` bring, for the error of a call without them.
-const FEATURES: &[(&str, &[&str])] = &[("linalg", LINALG), ("vision", VISION)];
+const FEATURES: &[(&str, &[&str])] = &[("linalg", LINALG), ("sparse", SPARSE), ("vision", VISION)];
 
 /// The feature that brings an op.
 ///
@@ -190,6 +205,51 @@ const LINALG: &[&str] = &[
     "svd_lowrank",
     "triangular_solve",
     "vander",
+];
+
+/// The names of `torsh-sparse`, whose tests compare this list with its records.
+const SPARSE: &[&str] = &[
+    "_indices",
+    "_nnz",
+    "_values",
+    "ccol_indices",
+    "coalesce",
+    "col_indices",
+    "crow_indices",
+    "dense_dim",
+    "hspmm",
+    "indices",
+    "is_coalesced",
+    "is_sparse",
+    "row_indices",
+    "smm",
+    "sparse.addmm",
+    "sparse.log_softmax",
+    "sparse.mm",
+    "sparse.sampled_addmm",
+    "sparse.softmax",
+    "sparse.spdiags",
+    "sparse.spsolve",
+    "sparse.sum",
+    "sparse_bsc_tensor",
+    "sparse_bsr_tensor",
+    "sparse_compressed_tensor",
+    "sparse_coo_tensor",
+    "sparse_csc_tensor",
+    "sparse_csr_tensor",
+    "sparse_dim",
+    "sparse_mask",
+    "sparse_resize_",
+    "sparse_resize_and_clear_",
+    "sspaddmm",
+    "to_dense",
+    "to_sparse",
+    "to_sparse_bsc",
+    "to_sparse_bsr",
+    "to_sparse_coo",
+    "to_sparse_csc",
+    "to_sparse_csr",
+    "values",
 ];
 
 /// The names of `torsh-vision`, whose tests compare this list with its records.

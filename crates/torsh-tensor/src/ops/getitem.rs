@@ -470,7 +470,7 @@ impl Tensor {
             axis += takes;
         }
         // Even an index that changes nothing gives a view, not the tensor itself.
-        if view.is_same(self) {
+        if view.is_same(self) && self.is_strided() {
             view = self.view(self.shape())?;
         }
         Ok(Applied { view, indices })

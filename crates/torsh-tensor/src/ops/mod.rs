@@ -84,6 +84,7 @@ use crate::schema::{Bound, Signature};
 pub use aliases::{Alias, aliases};
 #[doc(hidden)]
 pub use families::Linked;
+pub(crate) use families::sparse_rule;
 pub use families::{Family, families, feature_of};
 #[doc(hidden)]
 pub use inventory;
@@ -106,6 +107,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     shape::RECORDS,
     strided::RECORDS,
     copy::RECORDS,
+    crate::sparse::RECORDS,
     crate::transfer::RECORDS,
     create::RECORDS,
     complex::RECORDS,

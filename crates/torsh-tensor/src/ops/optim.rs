@@ -337,7 +337,7 @@ fn run((record, names): Row, parts: &[Part<'_>], found_inf: Option<&Tensor>) -> 
     let mut written_back: Vec<(Tensor, Tensor)> = Vec::new();
     for p in parts {
         let param = real(p.target.param)?;
-        let work = if param.layout().is_dense() {
+        let work = if param.memory_layout().is_dense() {
             param
         } else {
             let work = param.contiguous()?;
@@ -450,7 +450,7 @@ fn unscale_at_once(grads: &[&Tensor], inv_scale: &Tensor, found: &Tensor) -> Res
     let mut targets = Vec::with_capacity(grads.len() + 1);
     for g in grads {
         let g = real(g)?;
-        if g.layout().is_dense() {
+        if g.memory_layout().is_dense() {
             targets.push(g);
         } else {
             let copy = g.contiguous()?;
@@ -536,7 +536,7 @@ pub fn update_scale(
 pub fn zeros_for(param: &Tensor) -> Result<Tensor> {
     let _no_grad = no_grad_guard();
     torsh_core::alloc::long_lived(|| {
-        if param.device() == crate::Device::Meta || !param.layout().is_dense() {
+        if param.device() == crate::Device::Meta || !param.memory_layout().is_dense() {
             return Tensor::zeros(param.shape(), param.dtype(), param.device());
         }
         param.detach().copy()?.zero_()

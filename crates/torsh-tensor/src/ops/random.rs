@@ -458,7 +458,7 @@ pub static DROPOUT: OpRecord = OpRecord::new(
         Spec::new(x.shape().clone(), x.dtype()),
         Spec::new(x.shape().clone(), DType::Bool),
     ];
-    if !x.is_contiguous()? && x.layout().is_dense() {
+    if !x.contiguous_flag() && x.memory_layout().is_dense() {
         // The draws go by memory, whose order the results keep.
         let strides = crate::call::memory_order_strides(x.shape(), x.stride());
         for s in &mut specs {

@@ -239,7 +239,12 @@ impl Tensor {
     /// The parts of a dimension between `ends[i - 1]` and `ends[i]`.
     #[track_caller]
     fn parts(&self, d: usize, bounds: impl Iterator<Item = (usize, usize)>) -> Result<Vec<Tensor>> {
-        let l = self.layout();
+        if !self.is_strided() {
+            return bounds
+                .map(|(start, len)| self.narrow(d, start, len))
+                .collect();
+        }
+        let l = self.memory_layout();
         let layouts = bounds.map(|(start, len)| {
             let mut out = l.clone();
             let mut dims = torsh_core::Dims::from_slice(&l.shape);
@@ -433,7 +438,10 @@ impl Tensor {
     #[torsh_tensor::names_caller]
     pub fn unbind(&self, dim: impl IntoDim) -> Result<Vec<Tensor>> {
         let d = self.cut_dim("unbind", dim.value())?;
-        let l = self.layout();
+        if !self.is_strided() {
+            return (0..self.dims()[d]).map(|i| self.select(d, i)).collect();
+        }
+        let l = self.memory_layout();
         let mut dims = torsh_core::Dims::from_slice(&l.shape);
         let mut strides = l.strides.clone();
         dims.remove(d);

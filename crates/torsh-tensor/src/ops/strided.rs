@@ -334,7 +334,7 @@ impl Tensor {
         call1(
             &AS_STRIDED,
             &[Arg::T(self)],
-            &AsStrided::new(self.layout(), l),
+            &AsStrided::new(self.memory_layout(), l),
         )
     }
 }

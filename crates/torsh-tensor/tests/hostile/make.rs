@@ -280,6 +280,7 @@ impl Maker {
             Type::Bool => self.one_in(2).into(),
             Type::Str => self.of(&WORDS).into(),
             Type::DType => self.of(&DTYPES).into(),
+            Type::Layout => self.of(&torsh_tensor::TensorLayout::ALL).into(),
             Type::Device => self
                 .of(&[Device::Cpu, Device::Cpu, Device::Meta, Device::Cuda(7)])
                 .into(),

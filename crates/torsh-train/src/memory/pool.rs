@@ -281,7 +281,10 @@ impl Drop for PooledTensor {
         let size = bytes(&flat);
         let mut inner = self.pool.inner.lock();
         inner.used -= size;
-        if Shared::strong_count(flat.untyped_storage()) == 1 {
+        if flat
+            .untyped_storage()
+            .is_ok_and(|s| Shared::strong_count(s) == 1)
+        {
             inner.kept += size;
             inner.free.push(flat);
         }

@@ -51,7 +51,7 @@ impl Losses {
         self.seen += 1;
         let mut value = loss.value.detach();
         // A part of something larger would keep all of it.
-        if every > 1 && value.untyped_storage().bytes() > value.dtype().size() {
+        if every > 1 && value.untyped_storage()?.bytes() > value.dtype().size() {
             value = no_grad(|| value.copy())?;
         }
         self.held.push(loss.with(value));

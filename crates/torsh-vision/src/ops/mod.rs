@@ -109,6 +109,7 @@ static FAMILY: Family = Family {
     records: &RECORDS,
     aliases: &[],
     attributes: attrs::READERS,
+    sparse: &[],
 };
 
 torsh_tensor::family!(FAMILY);

@@ -83,8 +83,11 @@ impl Tensor {
         if size == *self.shape() {
             return Ok(self.clone());
         }
-        let fits = self.layout().reshape(&size).is_some();
+        let fits = self.memory_layout().reshape(&size).is_some();
         let attrs = attrs::View { size };
+        if let Some(reshaped) = crate::sparse::of("reshape", &[Arg::T(self)], &attrs) {
+            return reshaped;
+        }
         if fits {
             return call1(&VIEW, &[Arg::T(self)], &attrs);
         }
@@ -384,7 +387,7 @@ impl Tensor {
 
     /// The layout of every `step`-th index of dimension `d` from `start` on, `len` of them.
     pub(super) fn window(&self, d: usize, [start, len, step]: [usize; 3]) -> Layout {
-        let mut window = self.layout().clone();
+        let mut window = self.memory_layout().clone();
         let mut dims = Dims::from_slice(window.shape.dims());
         dims[d] = len;
         if len > 0 {
@@ -412,7 +415,7 @@ impl Tensor {
         crate::ops::strided::put(
             &self.reshape([-1i64])?,
             Some(src.clone()),
-            self.layout(),
+            self.memory_layout(),
             &window,
             (false, false),
         )
