@@ -7,6 +7,7 @@ pub mod operations;
 pub mod scalar;
 pub mod shares;
 pub mod simd;
+pub mod sparse;
 mod table;
 #[cfg(feature = "unit-tests")]
 #[doc(hidden)]

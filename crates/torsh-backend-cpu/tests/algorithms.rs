@@ -9,6 +9,8 @@ mod layers;
 mod moves;
 #[path = "../src/testing/skipped.rs"]
 mod skipped;
+#[path = "algorithms/sparse.rs"]
+mod sparse;
 #[path = "algorithms/transforms.rs"]
 mod transforms;
 
@@ -486,6 +488,7 @@ fn every_algorithm_computes_what_it_accepts() {
     layers::recurrent(&mut taken);
     layers::resampling(&mut taken);
     layers::attention(&mut taken);
+    sparse::all(&mut taken);
     for (op, algorithms) in operations() {
         for algorithm in algorithms {
             assert!(taken.contains_key(&(op, algorithm)), "{op} has no test");

@@ -229,6 +229,7 @@ fn backward<T: BagElement>(args: &KernelArgs<'_>) -> Result<()> {
         padding_idx: a.padding_idx,
         include_last_offset: a.include_last_offset,
         scale_grad_by_freq: a.scale_grad_by_freq,
+        sparse: false,
     };
     let bags = Bags::new(&forward, indices, offsets, rows)?;
     if g.shape() != [bags.ranges.len(), width] {

@@ -16,6 +16,7 @@ use crate::kernels::softmax::choose::{SoftmaxAlgorithm, SoftmaxProblem};
 use crate::kernels::sort::choose::{SortAlgorithm, SortProblem, SortSplit, SortSplitProblem};
 use crate::memory::transpose::choose::{TransposeAlgorithm, TransposeProblem};
 use crate::operations::all;
+use crate::sparse::choose as sparse;
 
 #[torsh_macros::unit_test]
 fn tuning_files_are_read_and_mistakes_told_by_line() {
@@ -436,6 +437,11 @@ fn masked_fills() -> Vec<index::MaskedFillProblem> {
         .to_vec()
 }
 
+/// The choices for an operation's own examples.
+fn examples<A: Algorithm>() -> String {
+    table::<A>(&A::examples())
+}
+
 /// The choices for the benchmark's shapes on five machines, frozen: a change of a threshold shows in the
 /// table's diff. `TORSH_WRITE_CHOICES=1` writes the table anew.
 #[torsh_macros::unit_test]
@@ -505,6 +511,10 @@ fn the_choices_for_the_benchmarks_shapes() {
     text += &table::<index::ScatterSumAlgorithm>(&sums_into_places());
     text += &table::<index::SelectAlgorithm>(&selections());
     text += &table::<index::MaskedFillAlgorithm>(&masked_fills());
+    text += &examples::<sparse::ProductAlgorithm>();
+    text += &examples::<sparse::PatternAlgorithm>();
+    text += &examples::<sparse::TermsAlgorithm>();
+    text += &examples::<sparse::OrderAlgorithm>();
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/src/machine/choice/choices.txt"
