@@ -13,12 +13,13 @@ macro_rules! features {
 }
 
 /// The features that add something, each with whether this build has it.
-const FEATURES: [(&str, bool); 18] = features!(
+const FEATURES: [(&str, bool); 19] = features!(
     "nn",
     "optim",
     "data",
     "functional",
     "special",
+    "sparse",
     "train",
     "profiler",
     "debug",

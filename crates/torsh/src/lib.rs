@@ -63,7 +63,7 @@
 //! # Features
 //!
 //! All but `distributed`, `hub`, `parquet`, `plots`, `linalg`, `text`, `vision`, `gif`, `webp` and `bmp` are on by default and add to
-//! each other: `nn`, `optim`, `data`, `functional`, `special`, `train`, `profiler`, `debug`, `distributed`, `hub`, `parquet`, `plots`,
+//! each other: `nn`, `optim`, `data`, `functional`, `special`, `sparse`, `train`, `profiler`, `debug`, `distributed`, `hub`, `parquet`, `plots`,
 //! `linalg`, `text`, `vision`, and `gif`, `webp`, `bmp` for image files of these formats. The feature `full` is all of them.
 
 extern crate self as torsh;
@@ -122,3 +122,12 @@ pub use torsh_text as text;
 pub use torsh_train::{checkpoint, memory, metrics};
 #[cfg(feature = "vision")]
 pub use torsh_vision as vision;
+/// Sparse tensors, as `torch.sparse`, and files of sparse matrices.
+#[cfg(feature = "sparse")]
+pub mod sparse {
+    pub use torsh_serialize::sparse::{
+        MtxOptions, MtxSymmetry, NpzOptions, load_npz, load_npz_bytes, read_mtx, read_mtx_bytes,
+        save_npz, save_npz_with, write_mtx, write_mtx_with,
+    };
+    pub use torsh_sparse::*;
+}

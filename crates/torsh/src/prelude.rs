@@ -28,6 +28,8 @@ pub use crate::nn;
 pub use crate::optim;
 #[cfg(feature = "profiler")]
 pub use crate::profiler;
+#[cfg(feature = "sparse")]
+pub use crate::sparse::{self, SparseExt};
 #[cfg(feature = "special")]
 pub use crate::special;
 #[cfg(feature = "text")]

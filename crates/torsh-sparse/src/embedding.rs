@@ -1,0 +1,42 @@
+//! Gradients of tables of which few rows were used.
+
+use torsh_core::{DType, attrs};
+use torsh_tensor::call::Outputs;
+use torsh_tensor::sparse::{self, Pattern, SparseCall};
+use torsh_tensor::{BincountOptions, Result, Tensor, TorshError};
+
+use crate::help::one;
+
+/// The gradient of an embedding's weight as a COO tensor, not coalesced: an element for each use of a row, with the gradient of
+/// the use. Operands are these gradients, `[.., width]`, and the indices; the padding row's uses are left out.
+pub(crate) fn backward(call: &SparseCall<'_>) -> Result<Outputs> {
+    let (g, indices) = (call.tensor(0)?, call.tensor(1)?);
+    let a = call.attrs::<attrs::EmbeddingBackward>()?;
+    rows(g, indices, a).map(one)
+}
+
+fn rows(g: &Tensor, indices: &Tensor, a: &attrs::EmbeddingBackward) -> Result<Tensor> {
+    let g = crate::csr::strided(g)?;
+    let (Some(&width), n) = (g.dims().last(), indices.numel()) else {
+        return Err(TorshError::shape(
+            "",
+            "the gradient of an embedding has at least 1 dimension",
+        ));
+    };
+    let mut index = indices.detach().reshape([n])?.to_dtype(DType::I64)?;
+    let mut values = g.reshape([n, width])?;
+    if a.scale_grad_by_freq {
+        let counts = index.bincount_with(BincountOptions::new().minlength(a.num_weights as i64))?;
+        let used = counts.index_select(0, &index)?.to_dtype(values.dtype())?;
+        values = values.div(&used.unsqueeze(1)?)?;
+    }
+    if let Some(padding) = a.padding_idx.filter(|_| index.device().has_data()) {
+        let kept = index.ne(padding as i64)?.nonzero()?.reshape([-1i64])?;
+        if kept.numel() < n {
+            index = index.index_select(0, &kept)?;
+            values = values.index_select(0, &kept)?;
+        }
+    }
+    let pattern = Pattern::coo(&[a.num_weights, width], &index.unsqueeze(0)?, false)?;
+    sparse::from_values(&pattern, &values)
+}

@@ -1,0 +1,321 @@
+//! Softmax over the stored elements: those that are not stored count as minus infinity.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use torsh_core::attrs::Softmax;
+use torsh_core::{DType, TensorLayout};
+use torsh_tensor::call::Outputs;
+use torsh_tensor::record::{OpRecord, Sample, sample};
+use torsh_tensor::sample::Sampler;
+use torsh_tensor::sparse::{self, Pattern, SparseCall, SparseRule};
+use torsh_tensor::{
+    IndexReduceOptions, IntoDim, Result, SoftmaxOptions, Tensor, TorshError, UniqueOptions, Value,
+    no_grad,
+};
+
+use crate::convert;
+use crate::grid::{self, is_sparse, pattern, settled};
+use crate::help::{one, within};
+
+/// What softmax does with sparse operands, under the names of `torch.sparse`. The softmax of a dense tensor, in which elements
+/// that are 0 take part, has no rule: its result is dense.
+pub static SOFTMAX: &[SparseRule] = &[
+    SparseRule {
+        op: "sparse.softmax",
+        call: |c| rule(c, Kind::Softmax),
+    },
+    SparseRule {
+        op: "sparse.log_softmax",
+        call: |c| rule(c, Kind::LogSoftmax),
+    },
+];
+
+/// The ops of this file.
+pub static RECORDS: &[&OpRecord] = &[&SOFTMAX_RECORD, &LOG_SOFTMAX_RECORD];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Softmax,
+    LogSoftmax,
+}
+
+fn samples(s: &mut Sampler) -> Result<Vec<Sample>> {
+    let x = convert::to_layout(&s.real(&[2, 3])?, TensorLayout::SparseCoo, None, None)?;
+    let y = convert::to_layout(&s.real(&[2, 2, 2])?, TensorLayout::SparseCoo, None, Some(1))?;
+    Ok(vec![sample![&x, 1], sample![&x, 0], sample![&y, -1]])
+}
+
+static SOFTMAX_RECORD: OpRecord = OpRecord::new(
+    "sparse.softmax",
+    "Exponentials over their sum along a dimension, of the stored elements of a sparse tensor.",
+    "(Tensor input, int dim, *, ScalarType? dtype=None)",
+)
+.by_name(|b| {
+    let options = SoftmaxOptions::new().dtype(b.dtype(2));
+    softmax_with(b.tensor(0)?, b.int(1), options).map(Value::Tensor)
+})
+.samples(samples);
+
+static LOG_SOFTMAX_RECORD: OpRecord = OpRecord::new(
+    "sparse.log_softmax",
+    "The logarithm of softmax along a dimension, of the stored elements of a sparse tensor.",
+    "(Tensor input, int dim, *, ScalarType? dtype=None)",
+)
+.by_name(|b| {
+    let options = SoftmaxOptions::new().dtype(b.dtype(2));
+    log_softmax_with(b.tensor(0)?, b.int(1), options).map(Value::Tensor)
+})
+.samples(samples);
+
+fn rule(c: &SparseCall<'_>, kind: Kind) -> Result<Outputs> {
+    let x = c.tensor(0)?;
+    of_sparse(x, c.attrs::<Softmax>()?.dim, kind).map(one)
+}
+
+/// The elements along one dimension that belong together.
+struct Group {
+    /// The number of each stored element's group.
+    of: Tensor,
+    /// How many groups there are.
+    count: usize,
+}
+
+/// The groups of a pattern, by dimension, kept with its indices.
+#[derive(Default)]
+struct Groups(Mutex<Vec<(usize, Arc<Group>)>>);
+
+fn group(p: &Pattern, dim: usize) -> Result<Arc<Group>> {
+    let all = p.cached(|| Ok(Groups::default()))?;
+    let find = |list: &[(usize, Arc<Group>)]| {
+        let found = list.iter().find(|(d, _)| *d == dim);
+        found.map(|(_, g)| g.clone())
+    };
+    if let Some(have) = find(&all.0.lock().unwrap_or_else(PoisonError::into_inner)) {
+        return Ok(have);
+    }
+    let made = Arc::new(no_grad(|| grouped(p, dim))?);
+    let mut list = all.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(have) = find(&list) {
+        return Ok(have);
+    }
+    list.push((dim, made.clone()));
+    Ok(made)
+}
+
+/// Elements whose indices are equal but for those of one dimension.
+fn grouped(p: &Pattern, dim: usize) -> Result<Group> {
+    let indices = p.indices();
+    let mut rows = Vec::new();
+    let mut sizes = Vec::new();
+    for d in (0..p.sparse_dim()).filter(|&d| d != dim) {
+        rows.push(indices.select(0, d)?);
+        sizes.push(p.shape()[d]);
+    }
+    let n = p.nnz();
+    if rows.is_empty() {
+        return Ok(Group {
+            of: grid::zeros(&[n], indices)?,
+            count: 1,
+        });
+    }
+    let keys = grid::keys(&[&Tensor::stack(&rows, 0)?], &sizes)?;
+    let [keys] = &keys[..] else {
+        unreachable!("one list gives one list");
+    };
+    // Numbers of lines serve as they are where there are not many more than elements.
+    let lines = sizes.iter().try_fold(1usize, |n, &s| n.checked_mul(s));
+    if let Some(count) = lines.filter(|&l| l <= 2 * n + 64) {
+        return Ok(Group {
+            of: keys.clone(),
+            count,
+        });
+    }
+    let distinct = keys.unique_with(UniqueOptions::default().return_inverse(true))?;
+    let Some(of) = distinct.inverse else {
+        unreachable!("the places were asked for");
+    };
+    Ok(Group {
+        of,
+        count: distinct.values.numel(),
+    })
+}
+
+fn of_sparse(x: &Tensor, dim: usize, kind: Kind) -> Result<Tensor> {
+    if !matches!(
+        x.dtype(),
+        DType::F32 | DType::F64 | DType::F16 | DType::BF16
+    ) {
+        return Err(TorshError::dtype(
+            "",
+            format!(
+                "softmax needs a real floating-point tensor, got {}",
+                x.describe()
+            ),
+        )
+        .with_hint("name a dtype: with_(.., SoftmaxOptions::new().dtype(DType::F32))"));
+    }
+    let p = pattern(x)?;
+    if p.layout() != TensorLayout::SparseCoo {
+        return of_compressed(x, &p, dim, kind);
+    }
+    let x = settled(x)?;
+    let p = pattern(&x)?;
+    let v = sparse::values(&x)?;
+    if let Some(d) = dim.checked_sub(p.sparse_dim()) {
+        let v = match kind {
+            Kind::Softmax => v.softmax(d + 1)?,
+            Kind::LogSoftmax => v.log_softmax(d + 1)?,
+        };
+        return sparse::from_values(&p, &v);
+    }
+    let v = in_groups(&v, &*group(&p, dim)?, kind)?;
+    sparse::from_values(&p, &v)
+}
+
+/// Softmax of the rows of a tensor that have the same number.
+fn in_groups(v: &Tensor, groups: &Group, kind: Kind) -> Result<Tensor> {
+    if v.numel() == 0 {
+        return v.copy();
+    }
+    let of = &groups.of;
+    let mut dims = v.dims().to_vec();
+    dims[0] = groups.count;
+    let none = Tensor::zeros(&dims[..], v.dtype(), v.device())?;
+    // The largest of each group is taken off, which changes nothing but the size of the numbers.
+    let shifted = {
+        let largest = no_grad(|| {
+            let over = IndexReduceOptions::new().include_self(false);
+            none.index_reduce_with(0, of, &v.detach(), "amax", over)?
+                .index_select(0, of)
+        })?;
+        v.sub(&largest)?
+    };
+    let e = shifted.exp()?;
+    let sum = none.index_add(0, of, &e)?.index_select(0, of)?;
+    match kind {
+        Kind::Softmax => e.div(&sum),
+        Kind::LogSoftmax => shifted.sub(&sum.log()?),
+    }
+}
+
+/// Softmax of a compressed tensor, in its own pattern.
+fn of_compressed(x: &Tensor, p: &Pattern, dim: usize, kind: Kind) -> Result<Tensor> {
+    let start = p.batch_dim() + 2;
+    let blocks = if p.block().is_some() { 2 } else { 0 };
+    let v = sparse::values(x)?;
+    if dim >= start {
+        let d = dim - 1 + blocks;
+        let v = match kind {
+            Kind::Softmax => v.softmax(d)?,
+            Kind::LogSoftmax => v.log_softmax(d)?,
+        };
+        return sparse::from_values(p, &v);
+    }
+    let coo = settled(&convert::to_coo(x)?)?;
+    let soft = of_sparse(&coo, dim, kind)?;
+    let v = convert::at_pattern(&soft, p)?;
+    sparse::from_values(p, &v)
+}
+
+fn run(
+    op: &'static str,
+    x: &Tensor,
+    dim: i64,
+    options: SoftmaxOptions,
+    kind: Kind,
+) -> Result<Tensor> {
+    within(op, &[x], || {
+        if !is_sparse(x) {
+            return Err(TorshError::invalid(
+                "",
+                format!("expected a sparse tensor, got {}", x.describe()),
+            )
+            .with_hint("softmax() of a strided one is a method"));
+        }
+        let dim = x.shape().dim(dim)?;
+        let x = match options.dtype {
+            Some(dtype) => x.to_dtype(dtype)?,
+            None => x.clone(),
+        };
+        of_sparse(&x, dim, kind)
+    })
+}
+
+/// Exponentials of the stored elements over their sum along a dimension (`torch.sparse.softmax`). Elements that are not stored
+/// count as minus infinity, so that the result has the pattern of `x`, and so does the gradient.
+///
+/// ```
+/// use torsh_sparse::{self as sparse, SparseExt};
+/// use torsh_tensor::tensor;
+/// let x = tensor![[1.0, 1.0, 0.0], [0.0, 5.0, 0.0]].to_sparse()?;
+/// let y = sparse::softmax(&x, 1)?.to_dense()?;
+/// assert_eq!(y, tensor![[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// A strided tensor, a dtype that is not a real floating-point one, a dimension out of range.
+#[torsh_tensor::names_caller]
+pub fn softmax(x: &Tensor, dim: impl IntoDim) -> Result<Tensor> {
+    softmax_with(x, dim, SoftmaxOptions::default())
+}
+
+/// [`softmax`] with the dtype that the tensor is converted to first.
+///
+/// ```
+/// use torsh_sparse::{self as sparse, SparseExt};
+/// use torsh_tensor::{DType, SoftmaxOptions, tensor};
+/// let x = tensor![[2, 2]].to_sparse()?;
+/// let y = sparse::softmax_with(&x, 1, SoftmaxOptions::new().dtype(DType::F64))?;
+/// assert_eq!(y.to_dense()?.to_vec::<f64>()?, [0.5, 0.5]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`softmax`].
+#[torsh_tensor::names_caller]
+pub fn softmax_with(x: &Tensor, dim: impl IntoDim, options: SoftmaxOptions) -> Result<Tensor> {
+    run("sparse.softmax", x, dim.value(), options, Kind::Softmax)
+}
+
+/// The logarithm of [`softmax`], without its loss of precision (`torch.sparse.log_softmax`).
+///
+/// ```
+/// use torsh_sparse::{self as sparse, SparseExt};
+/// use torsh_tensor::tensor;
+/// let x = tensor![[0.0, 7.0], [1.0, 1.0]].to_sparse()?;
+/// let y = sparse::log_softmax(&x, 1)?.to_dense()?;
+/// assert!(y.allclose(&tensor![[0.0, 0.0], [-0.693147, -0.693147]])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`softmax`].
+#[torsh_tensor::names_caller]
+pub fn log_softmax(x: &Tensor, dim: impl IntoDim) -> Result<Tensor> {
+    log_softmax_with(x, dim, SoftmaxOptions::default())
+}
+
+/// [`log_softmax`] with the dtype that the tensor is converted to first.
+///
+/// ```
+/// use torsh_sparse::{self as sparse, SparseExt};
+/// use torsh_tensor::{DType, SoftmaxOptions, tensor};
+/// let x = tensor![[5.0, 0.0]].to_sparse()?;
+/// let y = sparse::log_softmax_with(&x, 1, SoftmaxOptions::new().dtype(DType::F64))?;
+/// assert_eq!(y.to_dense()?.to_vec::<f64>()?, [0.0, 0.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`softmax`].
+#[torsh_tensor::names_caller]
+pub fn log_softmax_with(x: &Tensor, dim: impl IntoDim, options: SoftmaxOptions) -> Result<Tensor> {
+    run(
+        "sparse.log_softmax",
+        x,
+        dim.value(),
+        options,
+        Kind::LogSoftmax,
+    )
+}
