@@ -101,10 +101,10 @@ macro_rules! table_layer {
                 let layer = stringify!($name);
                 let padding_idx = padding_row(layer, self.num_embeddings, self.padding_idx)?;
                 let shape = [self.num_embeddings, self.embedding_dim];
-                let (given, flags) = (self.weight.take(), (self.freeze, self.sparse));
+                let (given, freeze) = (self.weight.take(), self.freeze);
                 let drawn = given.is_none();
                 let layer = $name {
-                    weight: table(layer, shape, given, flags, self.factory)?,
+                    weight: table(layer, shape, given, freeze, self.factory)?,
                     options: self,
                     padding_idx,
                     training: Training::default(),
@@ -131,16 +131,9 @@ pub(super) fn table(
     layer: &'static str,
     shape: [usize; 2],
     given: Option<Tensor>,
-    (freeze, sparse): (bool, bool),
+    freeze: bool,
     factory: Factory,
 ) -> Result<Parameter> {
-    if sparse {
-        return Err(
-            TorshError::invalid(layer, "there are no sparse gradients").with_hint(
-                "leave `sparse` at false: the gradient is then a dense tensor, which every optimizer takes (Adam in the place of SparseAdam)",
-            ),
-        );
-    }
     let weight = match given {
         None => factory.empty(&shape)?,
         Some(w) if w.ndim() != 2 => {
@@ -218,7 +211,7 @@ impl Module for Embedding {
                 max_norm: self.options.max_norm,
                 norm_type: self.options.norm_type,
                 scale_grad_by_freq: self.options.scale_grad_by_freq,
-                ..Default::default()
+                sparse: self.options.sparse,
             };
             F::embedding_with(x, &self.weight, options)
         })
@@ -231,7 +224,8 @@ impl Module for Embedding {
             .map_or(String::new(), |i| format!(", padding_idx={i}"));
         let o = &self.options;
         let limits = print_limits(o.max_norm, o.norm_type, o.scale_grad_by_freq);
-        format!("{}, {}{padding}{limits}", d[0], d[1])
+        let sparse = if o.sparse { ", sparse=True" } else { "" };
+        format!("{}, {}{padding}{limits}{sparse}", d[0], d[1])
     }
 }
 
@@ -250,7 +244,9 @@ builder! {
         /// Whether gradients are divided by how often their row is used. The default is `false`.
         @ ".scale_grad_by_freq(true)" ["3, 2, scale_grad_by_freq=True"]
         scale_grad_by_freq: bool = false;
-        /// Whether gradients are sparse; an error when the layer is built, since there are none.
+        /// Whether the gradient of the rows is a COO tensor of the used ones, as SparseAdam, SGD and Adagrad take it. It needs
+        /// the feature `sparse`. The default is `false`.
+        @ ".sparse(true)" ["3, 2, sparse=True"]
         sparse: bool = false;
         /// The rows themselves, which are shared and not drawn.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -261,8 +257,8 @@ builder! {
 
 table_layer! {
     Embedding EmbeddingBuilder,
-    /// Makes the layer and draws its rows. An error where `padding_idx` is no row, a given weight
-    /// has another shape, or sparse gradients are asked for.
+    /// Makes the layer and draws its rows. An error where `padding_idx` is no row, or a given weight
+    /// has another shape.
     ///
     /// ```
     /// # use torsh_nn::{Embedding, Module};

@@ -96,7 +96,7 @@ impl EmbeddingBag {
             norm_type: o.norm_type,
             scale_grad_by_freq: o.scale_grad_by_freq,
             mode: o.mode,
-            sparse: false,
+            sparse: o.sparse,
             per_sample_weights: per_sample_weights.into().cloned(),
             include_last_offset: o.include_last_offset,
             padding_idx: self.padding_idx.map(|i| i as i64),
@@ -144,7 +144,8 @@ builder! {
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
         /// Whether the rows are not trained. The default is `false`.
         freeze: bool = false;
-        /// Whether gradients are sparse; an error when the layer is built, since there are none.
+        /// Whether the gradient of the rows is a COO tensor of the used ones, for sums and means. It needs the feature
+        /// `sparse`. The default is `false`.
         sparse: bool = false;
         /// Whether the last offset is the end of the last bag. The default is `false`.
         include_last_offset: bool = false;
@@ -156,8 +157,8 @@ builder! {
 
 table_layer! {
     EmbeddingBag EmbeddingBagBuilder,
-    /// Makes the layer and draws its rows. An error where `padding_idx` is no row, a given weight
-    /// has another shape, or sparse gradients are asked for.
+    /// Makes the layer and draws its rows. An error where `padding_idx` is no row, or a given weight
+    /// has another shape.
     ///
     /// ```
     /// # use torsh_nn::{EmbeddingBag, EmbeddingBagMode, Module};

@@ -1,6 +1,8 @@
 //! Gradient clipping (`torch.nn.utils`).
 
-use torsh_tensor::{DType, Device, NormOptions, Result, Tensor, TorshError, no_grad_guard};
+use torsh_core::attrs::NONE;
+use torsh_tensor::call::Arg;
+use torsh_tensor::{DType, Device, NormOptions, Result, Tensor, TorshError, no_grad_guard, sparse};
 
 /// The settings of [`clip_grad_norm_with`].
 ///
@@ -80,8 +82,26 @@ fn grads<P: AsRef<Tensor>>(params: impl IntoIterator<Item = P>) -> Vec<Tensor> {
         .collect()
 }
 
+/// A sparse tensor in which no index comes twice: what duplicates say of an element is added up.
+fn coalesced(t: &Tensor) -> Result<Tensor> {
+    match t.pattern() {
+        Some(pattern) if !pattern.is_coalesced() => {
+            sparse::call1("coalesce", &[Arg::T(&t.detach())], NONE)
+        }
+        _ => Ok(t.detach()),
+    }
+}
+
+/// The elements of a tensor that may not be 0, as a strided one.
+fn elements(t: &Tensor) -> Result<Tensor> {
+    match t.layout().is_strided() {
+        true => Ok(t.clone()),
+        false => sparse::values(&coalesced(t)?),
+    }
+}
+
 /// The norm of all elements of all tensors, as of one vector, 0-d
-/// (`torch.nn.utils.get_total_norm`). Of no tensors it is 0.
+/// (`torch.nn.utils.get_total_norm`). Of no tensors it is 0. Duplicate indices of a COO tensor are added up.
 ///
 /// ```
 /// use torsh_nn::utils::get_total_norm;
@@ -124,7 +144,7 @@ fn total_norm(
     let device = first.device();
     let norms: Vec<Tensor> = tensors
         .iter()
-        .map(|g| norm(g)?.to_device(device))
+        .map(|g| norm(&elements(g)?)?.to_device(device))
         .collect::<Result<_>>()?;
     let total = norm(&Tensor::stack(&norms, 0)?)?;
     if error_if_nonfinite && !total.item::<f64>()?.is_finite() {
@@ -165,7 +185,12 @@ pub fn clip_grads_with_norm_<P: AsRef<Tensor>>(
 fn scale(grads: &[Tensor], max_norm: f64, total: &Tensor) -> Result<()> {
     let scale = total.add(1e-6)?.reciprocal()?.mul(max_norm)?.minimum(1.0)?;
     for g in grads {
-        g.mul_(&scale.to_device(g.device())?)?;
+        let scale = scale.to_device(g.device())?;
+        match g.layout().is_strided() {
+            true => g.mul_(&scale)?,
+            // Duplicates are scaled each.
+            false => sparse::values(&g.detach())?.mul_(&scale)?,
+        };
     }
     Ok(())
 }
@@ -237,8 +262,22 @@ pub fn clip_grad_value_<P: AsRef<Tensor>>(
     clip_value: f64,
 ) -> Result<()> {
     let _no_grad = no_grad_guard();
-    for g in grads(params) {
-        g.copy_(&g.minimum(clip_value)?.maximum(-clip_value)?)?;
+    let limited = |g: &Tensor| g.copy_(&g.minimum(clip_value)?.maximum(-clip_value)?);
+    for p in params {
+        let p = p.as_ref();
+        let Some(g) = p.grad() else {
+            continue;
+        };
+        if g.layout().is_strided() {
+            limited(&g)?;
+            continue;
+        }
+        // The sum of duplicates is limited, so a gradient that has some is replaced.
+        let once = coalesced(&g)?;
+        limited(&sparse::values(&once)?)?;
+        if g.pattern().is_some_and(|pattern| !pattern.is_coalesced()) {
+            p.set_grad(Some(once))?;
+        }
     }
     Ok(())
 }
