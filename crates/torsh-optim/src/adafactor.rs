@@ -6,8 +6,9 @@ use torsh_tensor::{DType, Result, Tensor, TorshError};
 
 use crate::fused::{descent, update_one};
 use crate::memory::missing;
-use crate::optim::{Step, load_step, load_tensor};
+use crate::optim::Step;
 use crate::options::{check_common, check_positive, options, require};
+use crate::state::{load_step, load_tensor};
 use crate::{Algorithm, Optim, ParamState, StateValue};
 
 /// Adam's steps with the second moment of a matrix kept as a row and a column

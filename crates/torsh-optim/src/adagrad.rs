@@ -1,11 +1,12 @@
 //! Adagrad.
 
 use torsh_tensor::ops::optim::{AdagradStep, Target};
-use torsh_tensor::{Result, Tensor};
+use torsh_tensor::{AddOptions, Result, Tensor};
 
 use crate::fused::{Fused, counted, fill, fused};
 use crate::memory::{StepCount, memory, remembered};
 use crate::options::{check_common, check_eps, check_positive, options};
+use crate::sparse::{Rows, without_decay};
 use crate::{Algorithm, Optim};
 
 /// Steps that shrink with the sum of the squared gradients (`torch.optim.Adagrad`; Duchi and
@@ -14,6 +15,8 @@ use crate::{Algorithm, Optim};
 /// Settings and defaults: `lr = 1e-2`, `lr_decay = 0`, `weight_decay = 0`,
 /// `initial_accumulator_value = 0`, `eps = 1e-10`, `maximize = false`. As PyTorch's, it has a
 /// state of every parameter from the start.
+///
+/// A COO gradient changes the rows that it names alone, of the parameter and of the sum. It takes no weight decay.
 ///
 /// ```
 /// use torsh_optim::{Adagrad, Optimizer};
@@ -99,6 +102,41 @@ impl Algorithm for AdagradAlgorithm {
 
     fn start(o: &AdagradOptions, param: &Tensor) -> Result<Option<AdagradState>> {
         Self::fresh(o, param).map(Some)
+    }
+
+    fn check_coo(o: &AdagradOptions) -> Result<()> {
+        without_decay(Self::NAME, o.weight_decay)
+    }
+
+    fn update_coo(
+        o: &AdagradOptions,
+        param: &Tensor,
+        grad: &Tensor,
+        state: &mut Option<AdagradState>,
+    ) -> Result<()> {
+        let state = match state {
+            Some(state) => state,
+            None => state.insert(Self::fresh(o, param)?),
+        };
+        let step = state.step.on_host()?;
+        *step += 1;
+        let step = *step as f64;
+        if !param.device().has_data() {
+            return Ok(());
+        }
+        let rows = Rows::of(grad)?;
+        if rows.len() == 0 {
+            return Ok(());
+        }
+        let sum = rows.take(&state.sum)?.add_(&rows.grad.square()?)?;
+        rows.put(&state.sum, &sum)?;
+        let update = rows.grad.div(&sum.sqrt_()?.add_(o.eps)?)?;
+        let rate = o.lr / (1.0 + (step - 1.0) * o.lr_decay);
+        let rate = if o.maximize { rate } else { -rate };
+        let moved = rows
+            .take(param)?
+            .add_with(&update, AddOptions::new().alpha(rate))?;
+        rows.put(param, &moved)
     }
 }
 

@@ -172,7 +172,13 @@ impl Inner {
             Stage::Ready => {}
         }
         let parameters = optimizer.parameters();
-        let grads: Vec<Tensor> = parameters.iter().filter_map(Tensor::grad).collect();
+        let grads = parameters.iter().filter_map(Tensor::grad);
+        // Of a sparse gradient what is stored, which is its memory.
+        let grads = grads.map(|g| match g.layout().is_strided() {
+            true => Ok(g),
+            false => torsh_tensor::sparse::values(&g.detach()),
+        });
+        let grads = grads.collect::<Result<Vec<Tensor>>>()?;
         if let Some(g) = grads.iter().find(|g| g.dtype() == DType::F16) {
             return Err(TorshError::dtype(
                 "GradScaler",

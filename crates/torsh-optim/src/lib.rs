@@ -43,6 +43,8 @@ mod radam;
 mod rmsprop;
 mod rprop;
 mod sgd;
+mod sparse;
+mod sparse_adam;
 mod state;
 mod swa;
 
@@ -69,6 +71,7 @@ pub use radam::{RAdam, RAdamAlgorithm, RAdamOptions, RAdamState};
 pub use rmsprop::{RMSprop, RMSpropAlgorithm, RMSpropOptions, RMSpropState};
 pub use rprop::{Rprop, RpropAlgorithm, RpropOptions, RpropState};
 pub use sgd::{SGD, SgdAlgorithm, SgdOptions, SgdState};
+pub use sparse_adam::{SparseAdam, SparseAdamAlgorithm, SparseAdamOptions, SparseAdamState};
 pub use state::{GroupState, OptimizerState, ParamState, StateValue};
 pub use swa::{AveragedModel, AvgFn, get_ema_avg_fn, get_swa_avg_fn, update_bn};
 pub use torsh_nn::utils::{

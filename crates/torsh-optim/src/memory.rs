@@ -31,6 +31,19 @@ pub enum StepCount {
     Device(Arc<Tensor>),
 }
 
+impl StepCount {
+    /// The number on the host, which waits for a device that has it.
+    pub(crate) fn on_host(&mut self) -> Result<&mut u64> {
+        if let StepCount::Device(t) = self {
+            *self = StepCount::Host(t.item::<f64>()?.max(0.0) as u64);
+        }
+        match self {
+            StepCount::Host(n) => Ok(n),
+            StepCount::Device(_) => unreachable!("it was moved to the host"),
+        }
+    }
+}
+
 impl From<u64> for StepCount {
     fn from(n: u64) -> StepCount {
         StepCount::Host(n)
@@ -107,7 +120,7 @@ macro_rules! memory {
                 saved: &crate::ParamState,
                 param: &torsh_tensor::Tensor,
             ) -> torsh_tensor::Result<Option<Self>> {
-                let Some(step) = crate::optim::load_step(saved)? else {
+                let Some(step) = crate::state::load_step(saved)? else {
                     return Ok(None);
                 };
                 Ok(Some($state {
@@ -135,11 +148,11 @@ macro_rules! memory {
         $out.insert($name.to_string(), $value.into());
     };
     (@load tensor $saved:ident, $name:expr, $param:ident) => {
-        crate::optim::load_tensor($saved, $name, $param)?
+        crate::state::load_tensor($saved, $name, $param)?
             .ok_or_else(|| crate::memory::missing($name))?
     };
     (@load optional $saved:ident, $name:expr, $param:ident) => {
-        crate::optim::load_tensor($saved, $name, $param)?
+        crate::state::load_tensor($saved, $name, $param)?
     };
     (@load number $saved:ident, $name:expr, $param:ident) => {
         $saved

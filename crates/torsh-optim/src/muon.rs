@@ -5,8 +5,9 @@ use torsh_tensor::{AddmmOptions, DType, Result, Tensor, TorshError};
 
 use crate::fused::{descent, update_one};
 use crate::memory::missing;
-use crate::optim::{Step, load_tensor};
+use crate::optim::Step;
 use crate::options::{check_common, check_positive, options, require};
+use crate::state::load_tensor;
 use crate::{Algorithm, Optim, ParamState};
 
 /// Momentum made orthogonal, for the matrices of hidden layers (`torch.optim.Muon`; Jordan, 2024).

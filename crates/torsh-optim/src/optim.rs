@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use torsh_tensor::{Result, Tensor, TorshError, enable_grad, no_grad_guard};
 
 use crate::param::{Param, ParamGroup, ParamOrGroup};
+use crate::sparse;
 use crate::{
     GroupState, Optimizer, OptimizerHooks, OptimizerState, Options, ParamState, StateValue,
 };
@@ -85,6 +86,25 @@ pub trait Algorithm: Sized + Send + Sync + 'static {
         }
     }
 
+    /// An error where a COO gradient cannot be taken with these settings. By itself the optimizer takes none, and the error
+    /// says which ones do.
+    fn check_coo(options: &Self::Options) -> Result<()> {
+        let _ = options;
+        Err(sparse::refused(Self::NAME))
+    }
+
+    /// [`Algorithm::update`] with a COO gradient of the parameter's shape, dtype and device, which may name an index more
+    /// than once. Called where [`Algorithm::check_coo`] is no error.
+    fn update_coo(
+        options: &Self::Options,
+        param: &Tensor,
+        grad: &Tensor,
+        state: &mut Option<Self::State>,
+    ) -> Result<()> {
+        let _ = (param, grad, state);
+        Self::check_coo(options)
+    }
+
     /// An error where a parameter of the group of this number cannot be trained.
     fn check(param: &Tensor, group: usize) -> Result<()> {
         let _ = (param, group);
@@ -155,6 +175,10 @@ struct Inner<A: Algorithm> {
 }
 
 /// An optimizer that runs an [`Algorithm`]. A clone is another handle of it.
+///
+/// Of a sparse parameter the stored values are trained, and what is remembered of it has their shape; its gradient may be
+/// strided, or sparse. Strided parameters may have COO gradients in [`SparseAdam`](crate::SparseAdam), and in
+/// [`SGD`](crate::SGD) and [`Adagrad`](crate::Adagrad) without weight decay; the others refuse them.
 ///
 /// ```
 /// use torsh_optim::{Optim, Optimizer, SgdAlgorithm};
@@ -291,9 +315,9 @@ impl<A: Algorithm> Optim<A> {
         b.build()
     }
 
-    /// A step on all parameters that have gradients.
+    /// A step on all parameters that have gradients, unless `found_inf` is there and not 0.
     #[track_caller]
-    fn update(&self, update: impl FnOnce(&mut [Step<'_, A>]) -> Result<()>) -> Result<()> {
+    fn update(&self, found_inf: Option<&Tensor>) -> Result<()> {
         let _no_grad = no_grad_guard();
         let mut inner = self.0.lock();
         if A::MINIMIZE.is_some() {
@@ -304,29 +328,14 @@ impl<A: Algorithm> Optim<A> {
             .with_hint("call step_closure(|| ..)"));
         }
         check_current(&inner)?;
-        let mut steps = Vec::with_capacity(inner.groups.iter().map(|g| g.slots.len()).sum());
-        for Group { options, slots, .. } in &mut inner.groups {
-            for Slot { param, state } in slots {
-                let param = param.tensor();
-                if let Some(grad) = param.grad() {
-                    let options = &*options;
-                    steps.push(Step {
-                        options,
-                        param,
-                        grad,
-                        state,
-                    });
-                }
-            }
-        }
-        update(&mut steps).map_err(|e| e.renamed(A::NAME))
+        make_steps(&mut inner, found_inf).map_err(|e| e.renamed(A::NAME))
     }
 
     /// A step with a closure, without its hooks.
     fn minimize(&self, closure: &mut dyn FnMut() -> Result<Tensor>) -> Result<Tensor> {
         let Some(minimize) = A::MINIMIZE else {
             let loss = enable_grad(closure)?;
-            self.update(|steps| A::update_all(steps))?;
+            self.update(None)?;
             return Ok(loss);
         };
         let _no_grad = no_grad_guard();
@@ -430,9 +439,10 @@ impl<A: Algorithm> Optim<A> {
             options.validate()?;
             let mut slots = Vec::with_capacity(g.slots.len());
             for (slot, number) in g.slots.iter().zip(&saved.params) {
+                let param = trained(slot.param.tensor())?;
                 let restored = match state.state.get(number) {
-                    Some(s) => A::load(s, slot.param.tensor()).map_err(|e| e.renamed(A::NAME))?,
-                    None => A::start(&options, slot.param.tensor())?,
+                    Some(s) => A::load(s, &param).map_err(|e| e.renamed(A::NAME))?,
+                    None => A::start(&options, &param)?,
                 };
                 slots.push(Slot {
                     param: slot.param.clone(),
@@ -465,6 +475,11 @@ impl<A: Algorithm> Optim<A> {
     }
 }
 
+/// What of a parameter is trained, and what its state is as: all of it, or the stored values of a sparse one.
+fn trained(param: &Tensor) -> Result<Tensor> {
+    Ok(sparse::stored(param)?.unwrap_or_else(|| param.clone()))
+}
+
 fn no_group(name: &'static str, group: usize, count: usize) -> TorshError {
     TorshError::index(
         name,
@@ -482,11 +497,70 @@ fn check_current<A: Algorithm>(inner: &Inner<A>) -> Result<()> {
     Ok(())
 }
 
+/// The steps of all parameters that have gradients: those with strided ones together, then each one with a COO gradient.
+/// Nothing is written where a gradient is refused.
+fn make_steps<A: Algorithm>(inner: &mut Inner<A>, found_inf: Option<&Tensor>) -> Result<()> {
+    let slots = || inner.groups.iter().flat_map(|g| &g.slots);
+    // The values of sparse parameters, by the number of the slot.
+    let mut stored: Vec<Option<Tensor>> = Vec::new();
+    if slots().any(|s| !s.param.tensor().layout().is_strided()) {
+        stored = slots()
+            .map(|s| sparse::stored(s.param.tensor()))
+            .collect::<Result<_>>()?;
+    }
+    let mut steps = Vec::with_capacity(slots().count());
+    let mut coo = Vec::new();
+    let mut number = 0;
+    for Group { options, slots, .. } in &mut inner.groups {
+        let options = &*options;
+        for Slot { param, state } in slots {
+            let param = param.tensor();
+            let values = stored.get(number).and_then(Option::as_ref);
+            number += 1;
+            let Some(grad) = param.grad() else {
+                continue;
+            };
+            let of_rows = values.is_none() && sparse::is_coo(A::NAME, param, &grad)?;
+            let (param, grad) = match values {
+                Some(values) => (values, sparse::at_stored(A::NAME, param, &grad)?),
+                None => (param, grad),
+            };
+            let step = Step {
+                options,
+                param,
+                grad,
+                state,
+            };
+            match of_rows {
+                true => {
+                    A::check_coo(options)?;
+                    coo.push(step);
+                }
+                false => steps.push(step),
+            }
+        }
+    }
+    if coo.is_empty() {
+        return match found_inf {
+            Some(found_inf) => A::update_all_unless(&mut steps, found_inf),
+            None => A::update_all(&mut steps),
+        };
+    }
+    // The host must know which rows are written.
+    if let Some(found_inf) = found_inf
+        && found_inf.item::<f32>()? != 0.0
+    {
+        return Ok(());
+    }
+    A::update_all(&mut steps)?;
+    coo.into_iter()
+        .try_for_each(|s| A::update_coo(s.options, s.param, &s.grad, s.state))
+}
+
 impl<A: Algorithm> Optimizer for Optim<A> {
     #[torsh_tensor::names_caller]
     fn step(&self) -> Result<()> {
-        self.hooks()
-            .step(self, || self.update(|steps| A::update_all(steps)))
+        self.hooks().step(self, || self.update(None))
     }
 
     #[torsh_tensor::names_caller]
@@ -498,7 +572,7 @@ impl<A: Algorithm> Optimizer for Optim<A> {
                 false => self.step(),
             };
         }
-        self.update(|steps| A::update_all_unless(steps, found_inf))
+        self.update(Some(found_inf))
     }
 
     #[torsh_tensor::names_caller]
@@ -634,7 +708,18 @@ impl<A: Algorithm> Optimizer for Optim<A> {
                 .with_hint("pass the parameters themselves, not what was computed from them"));
             }
             p.check_current(A::NAME)?;
-            A::check(t, inner.groups.len())?;
+            if A::MINIMIZE.is_some() && !t.layout().is_strided() {
+                return Err(TorshError::invalid(
+                    A::NAME,
+                    format!(
+                        "a parameter ({}) has the layout {}",
+                        t.describe(),
+                        t.layout()
+                    ),
+                )
+                .with_hint("other optimizers train the stored values of sparse parameters"));
+            }
+            A::check(&trained(t)?, inner.groups.len())?;
             if seen.iter().any(|s| s.is_same(t)) {
                 let again = if fresh.contains(&seen.len()) {
                     "twice"
@@ -655,7 +740,7 @@ impl<A: Algorithm> Optimizer for Optim<A> {
             .map(|p| {
                 Ok(Slot {
                     param: p.clone(),
-                    state: A::start(&options, p.tensor())?,
+                    state: A::start(&options, &trained(p.tensor())?)?,
                 })
             })
             .collect::<Result<_>>()?;
@@ -674,50 +759,5 @@ impl<A: Algorithm> Optimizer for Optim<A> {
     #[torsh_tensor::names_caller]
     fn load_state_dict(&self, state: &OptimizerState) -> Result<()> {
         self.hooks().load(self, state, |state| self.restore(state))
-    }
-}
-
-/// A tensor of a saved state, copied to the parameter's dtype, device and memory order.
-pub(crate) fn load_tensor(
-    saved: &ParamState,
-    name: &str,
-    param: &Tensor,
-) -> Result<Option<Tensor>> {
-    let t = match saved.get(name) {
-        None | Some(StateValue::None) => return Ok(None),
-        Some(StateValue::Tensor(t)) => t,
-        Some(other) => {
-            return Err(TorshError::invalid(
-                "",
-                format!("the state's {name} is no tensor but {other:?}"),
-            ));
-        }
-    };
-    if t.shape() != param.shape() {
-        return Err(TorshError::shape(
-            "",
-            format!(
-                "the state's {name} is {}, where its parameter needs {}",
-                t.describe(),
-                param.describe()
-            ),
-        ));
-    }
-    let own = torsh_tensor::ops::optim::zeros_for(param)?;
-    own.copy_(&t.detach())?;
-    Ok(Some(own))
-}
-
-/// The number of steps in a saved state; PyTorch keeps it as a one-element tensor.
-pub(crate) fn load_step(saved: &ParamState) -> Result<Option<u64>> {
-    match saved.get("step") {
-        None => Ok(None),
-        Some(v) => match v.as_f64() {
-            Some(n) if n >= 0.0 && n.fract() == 0.0 => Ok(Some(n as u64)),
-            _ => Err(TorshError::invalid(
-                "",
-                format!("the state's step is no count but {v:?}"),
-            )),
-        },
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use torsh_tensor::Tensor;
+use torsh_tensor::{Result, Tensor, TorshError};
 
 /// A value in an optimizer's state dict.
 ///
@@ -196,4 +196,49 @@ pub struct OptimizerState {
     pub state: BTreeMap<usize, ParamState>,
     /// The groups.
     pub param_groups: Vec<GroupState>,
+}
+
+/// A tensor of a saved state, copied to the parameter's dtype, device and memory order.
+pub(crate) fn load_tensor(
+    saved: &ParamState,
+    name: &str,
+    param: &Tensor,
+) -> Result<Option<Tensor>> {
+    let t = match saved.get(name) {
+        None | Some(StateValue::None) => return Ok(None),
+        Some(StateValue::Tensor(t)) => t,
+        Some(other) => {
+            return Err(TorshError::invalid(
+                "",
+                format!("the state's {name} is no tensor but {other:?}"),
+            ));
+        }
+    };
+    if t.shape() != param.shape() {
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "the state's {name} is {}, where its parameter needs {}",
+                t.describe(),
+                param.describe()
+            ),
+        ));
+    }
+    let own = torsh_tensor::ops::optim::zeros_for(param)?;
+    own.copy_(&t.detach())?;
+    Ok(Some(own))
+}
+
+/// The number of steps in a saved state; PyTorch keeps it as a one-element tensor.
+pub(crate) fn load_step(saved: &ParamState) -> Result<Option<u64>> {
+    match saved.get("step") {
+        None => Ok(None),
+        Some(v) => match v.as_f64() {
+            Some(n) if n >= 0.0 && n.fract() == 0.0 => Ok(Some(n as u64)),
+            _ => Err(TorshError::invalid(
+                "",
+                format!("the state's step is no count but {v:?}"),
+            )),
+        },
+    }
 }

@@ -9,3 +9,4 @@ mod optimizers;
 mod scaler;
 mod schedulers;
 mod schedulers_by_group;
+mod sparse;

@@ -111,6 +111,9 @@ impl Flat<'_> {
             .iter()
             .map(|p| {
                 let g = match p.grad() {
+                    Some(g) if !g.layout().is_strided() => {
+                        return Err(crate::sparse::refused("LBFGS"));
+                    }
                     Some(g) => g.detach(),
                     None => p.detach().full_like(0.0)?,
                 };

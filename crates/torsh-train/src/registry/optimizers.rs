@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use serde_json::Value;
 use torsh_optim::{
     ASGD, Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, Algorithm, LBFGS, Muon, NAdam, Optim,
-    Optimizer, Param, ParamGroup, RAdam, RMSprop, Rprop, SGD, StateValue,
+    Optimizer, Param, ParamGroup, RAdam, RMSprop, Rprop, SGD, SparseAdam, StateValue,
 };
 use torsh_tensor::{Result, TorshError};
 
@@ -81,13 +81,14 @@ macro_rules! entries {
 ///
 /// ```
 /// use torsh_train::registry::optimizers;
-/// assert_eq!(optimizers().names().len(), 14);
+/// assert_eq!(optimizers().names().len(), 15);
 /// assert!(optimizers().contains("lbfgs"));
 /// ```
 pub fn optimizers() -> &'static Registry<OptimizerFactory> {
     static ALL: LazyLock<Registry<OptimizerFactory>> = LazyLock::new(|| {
         let entries = entries!(
             ASGD Adadelta Adafactor Adagrad Adam AdamW Adamax LBFGS Muon NAdam RAdam RMSprop Rprop SGD
+            SparseAdam
         );
         Registry::new("optimizer", entries)
     });
