@@ -241,8 +241,28 @@ impl<W: Write + Seek> Writer<W> {
         size: u64,
         write: impl FnOnce(&mut dyn Write) -> Result<()>,
     ) -> Result<()> {
+        self.add_as(CompressionMethod::Stored, name, size, write)
+    }
+
+    /// [`Writer::add`], compressed.
+    pub(crate) fn add_deflated(
+        &mut self,
+        name: &str,
+        size: u64,
+        write: impl FnOnce(&mut dyn Write) -> Result<()>,
+    ) -> Result<()> {
+        self.add_as(CompressionMethod::Deflated, name, size, write)
+    }
+
+    fn add_as(
+        &mut self,
+        method: CompressionMethod,
+        name: &str,
+        size: u64,
+        write: impl FnOnce(&mut dyn Write) -> Result<()>,
+    ) -> Result<()> {
         let options = SimpleFileOptions::default()
-            .compression_method(CompressionMethod::Stored)
+            .compression_method(method)
             .last_modified_time(zip::DateTime::default())
             .with_alignment(64)
             .large_file(size >= u64::from(u32::MAX));

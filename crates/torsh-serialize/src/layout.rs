@@ -54,7 +54,7 @@ const DEVICE_BLOCK: usize = 64 << 20;
 
 /// Writes all of a tensor's storage, little-endian, a block at a time.
 pub(crate) fn write_storage(tensor: &Tensor, to: &mut dyn Write) -> Result<()> {
-    let storage = tensor.untyped_storage();
+    let storage = tensor.untyped_storage()?;
     let most = match storage.device().is_host() {
         true => BLOCK,
         false => DEVICE_BLOCK,
@@ -67,6 +67,24 @@ pub(crate) fn write_storage(tensor: &Tensor, to: &mut dyn Write) -> Result<()> {
         to.write_all(&block[..n])?;
     }
     Ok(())
+}
+
+/// An error for a sparse tensor, in a format that has none.
+pub(crate) fn strided(format: &str, name: &str, tensor: &Tensor) -> Result<()> {
+    let layout = tensor.layout();
+    if layout.is_strided() {
+        return Ok(());
+    }
+    let of = match name {
+        "" => "this".to_string(),
+        _ => name.to_string(),
+    };
+    let what = tensor.describe();
+    Err(TorshError::invalid(
+        "save",
+        format!("{format} files have no sparse tensors; {of} is {what} of the layout {layout}"),
+    )
+    .with_hint("save a .pt file, which has them, or the tensor that to_dense() makes of it"))
 }
 
 /// The error of saving a tensor without data.

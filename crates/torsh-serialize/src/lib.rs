@@ -1,4 +1,4 @@
-//! Files of tensors: PyTorch's `.pt`/`.pth`, safetensors, `.npy` and `.npz`.
+//! Files of tensors: PyTorch's `.pt`/`.pth`, safetensors, `.npy` and `.npz`; sparse matrices of SciPy and Matrix Market.
 //!
 //! [`load`] recognises any of them by content; [`save`] writes the format that the path's extension
 //! names. Each format has its own module with the functions specific to it.
@@ -22,6 +22,7 @@ pub mod pt;
 mod readable;
 pub mod safetensors;
 mod source;
+pub mod sparse;
 mod stored;
 pub mod torch_cache;
 mod value;

@@ -9,7 +9,7 @@ use torsh_tensor::{DType, Result, Tensor, TorshError};
 
 use crate::atomic::write_buffered;
 use crate::foreign::{Foreign, OTHERS};
-use crate::layout::{little_endian, on_host};
+use crate::layout::{little_endian, on_host, strided};
 use crate::safetensors::row_major;
 use crate::source::Source;
 use crate::stored::Stored;
@@ -113,7 +113,11 @@ pub(crate) fn read_at(
     let header = Header::parse(&text).map_err(|e| broken(&e))?;
     let stored = match header.descr {
         Descr::Numbers(stored) => stored,
-        Descr::Foreign(what) => {
+        descr @ (Descr::Text { .. } | Descr::Foreign(_)) => {
+            let what = match descr {
+                Descr::Foreign(what) => what,
+                _ => "texts".into(),
+            };
             let why = format!("the array holds {what}; tensors do not");
             if source.keep_foreign {
                 let what = format!("an array of {what} {:?}", header.shape);
@@ -157,11 +161,70 @@ pub(crate) fn read_at(
     }
 }
 
+/// The longest text that [`text`] reads.
+const MAX_TEXT: usize = 64;
+
+/// The text of an array that is a single short one, as NumPy keeps `b"csr"` and `"csr"`.
+pub(crate) fn text(bytes: &[u8]) -> Option<String> {
+    let size = match (bytes.starts_with(MAGIC), bytes.get(6)?) {
+        (true, 1) => 2,
+        (true, 2 | 3) => 4,
+        _ => return None,
+    };
+    let mut length = [0; 8];
+    length[..size].copy_from_slice(bytes.get(8..8 + size)?);
+    let end = usize::try_from(u64::from_le_bytes(length)).ok()?;
+    let end = end.checked_add(8 + size)?;
+    let header = Header::parse(bytes.get(8 + size..end)?).ok()?;
+    let Descr::Text { wide, length } = header.descr else {
+        return None;
+    };
+    if !header.shape.is_empty() || length > MAX_TEXT {
+        return None;
+    }
+    let text: String = match wide {
+        false => bytes
+            .get(end..end + length)?
+            .iter()
+            .map(|&b| char::from(b))
+            .collect(),
+        true => {
+            let parts = bytes.get(end..end + 4 * length)?.chunks_exact(4);
+            let code = |b: &[u8]| match header.big_endian {
+                true => u32::from_be_bytes([b[0], b[1], b[2], b[3]]),
+                false => u32::from_le_bytes([b[0], b[1], b[2], b[3]]),
+            };
+            parts
+                .map(|b| char::from_u32(code(b)))
+                .collect::<Option<_>>()?
+        }
+    };
+    Some(text.trim_end_matches('\0').to_string())
+}
+
+/// An array that is this text, as [`text`] reads it.
+pub(crate) fn of_text(text: &str) -> Vec<u8> {
+    let header = Header {
+        descr: Descr::Text {
+            wide: false,
+            length: text.len(),
+        },
+        big_endian: false,
+        fortran_order: false,
+        shape: Vec::new(),
+    };
+    let mut out = header.to_bytes();
+    out.extend(text.bytes());
+    out
+}
+
 /// Writes a tensor as a `.npy` file (`numpy.save`), row-major, whole or not at all.
 ///
-/// An error for bfloat16, which NumPy lacks.
+/// An error for bfloat16, which NumPy lacks, and for a sparse tensor, which a `.pt` file or
+/// [`sparse::save_npz`](crate::sparse::save_npz) keeps.
 #[torsh_tensor::names_caller]
 pub fn save(tensor: &Tensor, path: impl AsRef<Path>) -> Result<()> {
+    strided("npy", "", tensor)?;
     let tensor = on_host(tensor)?;
     let header = header_of(&tensor)?;
     write_buffered(path.as_ref(), |to| write(&tensor, &header, to))

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use torsh_tensor::{Result, Tensor};
 
-use crate::archive::{Archive, Writer};
+use crate::archive::{Archive, Entry, Writer};
 use crate::atomic::write_buffered;
 use crate::foreign::Foreign;
-use crate::layout::on_host;
+use crate::layout::{on_host, strided};
 use crate::npy;
 use crate::source::Source;
 use crate::{LoadOptions, Value};
@@ -77,29 +77,35 @@ pub(crate) fn read(source: &mut Source, archive: Archive) -> Result<Vec<(String,
                 entry.name
             )));
         };
-        let value = match (archive.range(entry), entry.foreign()) {
-            (Some(range), _) => npy::read_at(source, range, &entry.name)?,
-            (None, Some(why)) if source.keep_foreign => {
-                Value::Foreign(Foreign::new("an array of NumPy", why))
-            }
-            (None, _) => {
-                let bytes = archive.read(source, entry)?;
-                let mut inner = Source::bytes(&bytes);
-                inner.name = source.name.clone();
-                (inner.device, inner.keep_foreign) = (source.device, source.keep_foreign);
-                let value = npy::read_at(&mut inner, 0..bytes.len() as u64, &entry.name)?;
-                source.widened.extend(inner.widened);
-                value
-            }
-        };
-        out.push((name.to_string(), value));
+        out.push((name.to_string(), read_entry(source, &archive, entry)?));
     }
     Ok(out)
 }
 
+/// One array of an archive.
+#[track_caller]
+pub(crate) fn read_entry(source: &mut Source, archive: &Archive, entry: &Entry) -> Result<Value> {
+    Ok(match (archive.range(entry), entry.foreign()) {
+        (Some(range), _) => npy::read_at(source, range, &entry.name)?,
+        (None, Some(why)) if source.keep_foreign => {
+            Value::Foreign(Foreign::new("an array of NumPy", why))
+        }
+        (None, _) => {
+            let bytes = archive.read(source, entry)?;
+            let mut inner = Source::bytes(&bytes);
+            inner.name = source.name.clone();
+            (inner.device, inner.keep_foreign) = (source.device, source.keep_foreign);
+            let value = npy::read_at(&mut inner, 0..bytes.len() as u64, &entry.name)?;
+            source.widened.extend(inner.widened);
+            value
+        }
+    })
+}
+
 /// Writes tensors as a `.npz` file (`numpy.savez`), whole or not at all.
 ///
-/// An error for bfloat16, which NumPy lacks, and for a name that comes twice.
+/// An error for bfloat16, which NumPy lacks, for a sparse tensor, which [`sparse::save_npz`](crate::sparse::save_npz)
+/// writes as SciPy does, and for a name that comes twice.
 #[torsh_tensor::names_caller]
 pub fn save<'a>(
     tensors: impl IntoIterator<Item = (impl AsRef<str>, &'a Tensor)>,
@@ -107,6 +113,7 @@ pub fn save<'a>(
 ) -> Result<()> {
     let mut all = Vec::new();
     for (name, tensor) in tensors {
+        strided("npz", name.as_ref(), tensor)?;
         let tensor = on_host(tensor)?;
         let header = npy::header_of(&tensor)
             .map_err(|e| e.with_hint(format!("{} is of this dtype", name.as_ref())))?;

@@ -28,7 +28,8 @@ pub(crate) const MAX_DEPTH: usize = 128;
 /// `weights_only=True`).
 ///
 /// Tensors that shared a storage share it again, with their strides and offsets. In the zip
-/// container they lie in the mapped file.
+/// container they lie in the mapped file. So do indices and values of sparse tensors, whose indices are read and checked:
+/// bounds, order, counts.
 ///
 /// ```
 /// use torsh_serialize::{Value, pt};
@@ -48,7 +49,7 @@ pub(crate) const MAX_DEPTH: usize = 128;
 ///
 /// # Errors
 /// What the file holds besides tensors, numbers, texts and containers is refused by its name, as
-/// whole modules and sparse, quantized or float8 tensors; [`load_readable`](crate::load_readable) gives the tensors
+/// whole modules and quantized, nested or float8 tensors; [`load_readable`](crate::load_readable) gives the tensors
 /// beside it. uint16 becomes int32, uint32 and uint64 become int64, where int64 holds the numbers.
 ///
 /// # TorchScript
@@ -310,7 +311,8 @@ fn refused(source: &Source, why: unpickle::Why) -> TorshError {
 /// Writes a value as PyTorch's zip container, which `torch.load(path, weights_only=True)` reads;
 /// whole or not at all.
 ///
-/// A tensor is written with all of its storage, once for all tensors that share it. Tensors of every
+/// A tensor is written with all of its storage, once for all tensors that share it; a sparse one as its indices and
+/// values. Tensors of every
 /// device are written as the CPU's, so that the file loads where that device is not;
 /// [`LoadOptions::device`](crate::LoadOptions::device) brings them back.
 ///
@@ -332,7 +334,7 @@ pub fn save(value: &Value, path: impl AsRef<Path>) -> Result<()> {
         text(".storage_alignment", b"64")?;
         text("byteorder", b"little")?;
         for (key, tensor) in tensors.iter().enumerate() {
-            let size = tensor.untyped_storage().bytes() as u64;
+            let size = tensor.untyped_storage()?.bytes() as u64;
             zip.add(&format!("archive/data/{key}"), size, |to| {
                 write_storage(tensor, to)
             })?;

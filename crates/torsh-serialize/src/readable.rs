@@ -209,7 +209,11 @@ fn of_source(mut source: Source<'_>) -> Result<Readable> {
     let mut out = Readable::of(&value)?;
     out.metadata = std::mem::take(&mut source.metadata);
     for (name, tensor) in &out.tensors {
-        let storage = tensor.untyped_storage().ptr() as usize;
+        let stored = match tensor.layout().is_strided() {
+            true => tensor.clone(),
+            false => torsh_tensor::sparse::values(&tensor.detach())?,
+        };
+        let storage = stored.untyped_storage()?.ptr() as usize;
         if let Some(dtype) = source.widened.get(&storage) {
             out.widened.push((name.clone(), *dtype));
         }

@@ -11,7 +11,7 @@ use torsh_tensor::{DType, Result, Tensor, TorshError};
 
 use crate::atomic::write_whole;
 use crate::foreign::{Foreign, LeftOut, OTHERS};
-use crate::layout::{little_endian, on_host};
+use crate::layout::{little_endian, on_host, strided};
 use crate::source::{Source, io_error};
 use crate::stored::{Stored, no_dtype};
 use crate::{LoadOptions, Value, in_file, message};
@@ -323,7 +323,7 @@ impl View for &Entry<'_> {
 /// Writes tensors as a safetensors file, whole or not at all. Views are written as their elements,
 /// row-major; tensors that share memory are written each on its own.
 ///
-/// An error for complex128, which the format lacks.
+/// An error for complex128 and for sparse tensors, which the format lacks.
 #[torsh_tensor::names_caller]
 pub fn save<'a>(
     tensors: impl IntoIterator<Item = (impl AsRef<str>, &'a Tensor)>,
@@ -345,6 +345,7 @@ pub fn save_with<'a>(
     let mut entries = Vec::new();
     for (name, tensor) in tensors {
         let name = name.as_ref();
+        strided("safetensors", name, tensor)?;
         let dtype = tensor.dtype();
         let Some((_, file_dtype)) = DTYPES.iter().find(|(d, _)| *d == dtype) else {
             return Err(TorshError::dtype(

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use torsh_fuzz::{Fuzz, Target};
-use torsh_serialize::{Value, load, load_bytes, load_readable, npy, npz, pt};
-use torsh_tensor::{Result, Tensor};
+use torsh_serialize::{Value, load, load_bytes, load_readable, npy, npz, pt, sparse};
+use torsh_tensor::{Result, Tensor, sparse::values};
 
 /// How a file is read.
 #[derive(Clone, Copy)]
@@ -18,6 +18,10 @@ enum Kind {
     Records,
     /// With a list of what is left out.
     Readable,
+    /// A sparse matrix of SciPy.
+    Matrix,
+    /// One of Matrix Market.
+    Market,
 }
 
 impl Kind {
@@ -33,6 +37,10 @@ impl Kind {
             (Kind::Pickle, Some(path)) => pt::load_pickle(path),
             (Kind::Records, Some(path)) => pt::load_records(path, &["pathlib"]),
             (Kind::Readable, Some(path)) => load_readable(path).map(|all| Value::from(all.tensors)),
+            (Kind::Matrix, None) => sparse::load_npz_bytes(bytes).map(Value::from),
+            (Kind::Matrix, Some(path)) => sparse::load_npz(path).map(Value::from),
+            (Kind::Market, None) => sparse::read_mtx_bytes(bytes).map(Value::from),
+            (Kind::Market, Some(path)) => sparse::read_mtx(path).map(Value::from),
             (Kind::Pickle | Kind::Records | Kind::Readable, None) => {
                 unreachable!("a pickle by itself is a file")
             }
@@ -43,6 +51,16 @@ impl Kind {
 /// Reads what can be read of a value.
 fn walk(value: &Value) {
     let read = |t: &Tensor| {
+        if let Some(pattern) = t.pattern() {
+            // Its indices are trusted, so they must be right.
+            let own = pattern.indices().to_vec::<i64>().unwrap();
+            assert!(own.iter().all(|&i| i >= 0));
+            let stored = values(&t.detach()).unwrap();
+            if stored.numel() < 1 << 20 {
+                stored.to_bytes().unwrap();
+            }
+            return;
+        }
         // A tensor may repeat an element more often than there is memory.
         if t.numel() < 1 << 20 {
             t.to_bytes().unwrap();
@@ -70,7 +88,7 @@ fn target(name: &'static str, kind: Kind, names: &[&str]) -> Target {
         // Now and then by content alone, and as a file, which is mapped.
         let file = matches!(kind, Kind::Pickle | Kind::Records | Kind::Readable);
         let kind = match random.below(4) {
-            0 if !file => Kind::Any,
+            0 if !file && !matches!(kind, Kind::Market | Kind::Matrix) => Kind::Any,
             _ => kind,
         };
         let path = (file || random.below(8) == 0).then_some(path.as_path());
@@ -94,6 +112,30 @@ fn changed_files_are_read_or_refused() {
             Kind::Any,
             &["zip.pt", "protocol4.pt", "big.pt", "written/ours.pt"],
         ),
+        target("pt-sparse", Kind::Any, &["sparse.pt", "sparse_old.pt"]),
+        target(
+            "sparse-npz",
+            Kind::Matrix,
+            &["csr.npz", "csc.npz", "bsr.npz", "coo.npz", "unsorted.npz"],
+        ),
+        target(
+            "mtx",
+            Kind::Market,
+            &["scipy.mtx", "small.mtx", "array.mtx"],
+        )
+        .words(&[
+            "%%MatrixMarket",
+            "coordinate",
+            "array",
+            "pattern",
+            "complex",
+            "integer",
+            "symmetric",
+            "skew-symmetric",
+            "hermitian",
+            "99999999999",
+            "-1",
+        ]),
         target("pt-script", Kind::Any, &["script.pt"]),
         target("pt-legacy", Kind::Any, &["legacy.pt"]),
         target(

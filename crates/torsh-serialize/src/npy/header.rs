@@ -9,6 +9,11 @@ use crate::stored::Stored;
 #[derive(Debug, PartialEq)]
 pub(super) enum Descr {
     Numbers(Stored),
+    /// A text of so many bytes, or of so many characters of four bytes.
+    Text {
+        wide: bool,
+        length: usize,
+    },
     /// Anything else, in words.
     Foreign(String),
 }
@@ -65,10 +70,15 @@ impl Header {
         let own = |code: &&&str| {
             Stored::of_numpy(code).is_some_and(|stored| self.descr == Descr::Numbers(stored))
         };
-        let code = CODES.iter().find(own).map_or("", |code| code);
-        let size = match self.descr {
-            Descr::Numbers(stored) => stored.size(),
-            Descr::Foreign(_) => 1,
+        let number = || CODES.iter().find(own).map_or("", |code| code).to_string();
+        let (code, size) = match self.descr {
+            Descr::Numbers(stored) => (number(), stored.size()),
+            Descr::Text {
+                wide: false,
+                length,
+            } => (format!("S{length}"), 1),
+            Descr::Text { wide: true, length } => (format!("U{length}"), 4),
+            Descr::Foreign(_) => (String::new(), 1),
         };
         let order = match (size, self.big_endian) {
             (1, _) => '|',
@@ -108,6 +118,10 @@ fn of_code(descr: &str) -> Result<(Descr, bool), String> {
     let code = &descr[1..];
     if let Some(stored) = Stored::of_numpy(code) {
         return Ok((Descr::Numbers(stored), big));
+    }
+    let wide = code.starts_with('U');
+    if let Some(Ok(length)) = code.strip_prefix(['S', 'a', 'U']).map(str::parse) {
+        return Ok((Descr::Text { wide, length }, big));
     }
     let what = match code.as_bytes().first() {
         Some(b'O') => "Python objects, which only code of the file could make".into(),
@@ -253,7 +267,6 @@ mod tests {
         };
         for (descr, what) in [
             ("'|O'", "Python objects"),
-            ("'<U5'", "texts"),
             ("'<M8[ns]'", "dates"),
             ("'<f16'", "<f16"),
             ("[('a)]', '<f4'), ('b', '>i4', (2, 2))]", "structured"),
@@ -265,6 +278,12 @@ mod tests {
                 numbers => panic!("{descr}: {numbers:?}"),
             }
         }
+        let header = Header::parse(text("'<U5'", "()").as_bytes()).expect("a text");
+        let read = Descr::Text {
+            wide: true,
+            length: 5,
+        };
+        assert_eq!(header.descr, read);
         for (code, name) in [("u2", "uint16"), ("u4", "uint32"), ("u8", "uint64")] {
             let descr = format!("'>{code}'");
             let header = Header::parse(text(&descr, "(2,)").as_bytes()).expect(code);

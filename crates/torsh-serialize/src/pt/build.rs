@@ -2,13 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 
+use torsh_tensor::sparse::{Pattern, from_values};
 use torsh_tensor::{DType, Device, Result, Shared, Storage, Tensor, TorshError};
 
 use super::MAX_DEPTH;
 use super::globals::Global;
-use super::unpickle::{ArrayRef, ForeignNode, Id, Node, Object};
+use super::unpickle::{ArrayRef, ForeignNode, Id, Node, Object, SparseRef};
 use crate::foreign::{Foreign, OTHERS};
 use crate::source::Source;
+use crate::sparse::check;
 use crate::stored::Stored;
 use crate::{Dict, Value, in_file, message};
 
@@ -35,6 +37,8 @@ struct Builder<'a> {
     tensors: HashMap<Id, Tensor>,
     /// The storages of bools that a tensor was made on.
     bools: HashSet<usize>,
+    /// The storages whose elements were looked at as indices of a sparse tensor.
+    indices: HashSet<usize>,
     /// How much may still be built: an object that a pickle names again is built again, and a
     /// few bytes could name each other to thousands of millions.
     budget: usize,
@@ -81,6 +85,7 @@ pub(super) fn build(
         object: &object,
         tensors: HashMap::new(),
         bools: HashSet::new(),
+        indices: HashSet::new(),
         budget: object.length.saturating_mul(64).saturating_add(BUDGET),
     };
     let value = builder.value(object.root, 0)?;
@@ -96,7 +101,7 @@ fn on_device(storage: Shared<Storage>, dtype: DType, device: Device) -> Result<S
     }
     let n = storage.bytes() / dtype.size();
     let all = Tensor::from_storage(storage, dtype, &[n], &[1], 0)?;
-    Ok(all.to_device(device)?.untyped_storage().clone())
+    Ok(all.to_device(device)?.untyped_storage()?.clone())
 }
 
 impl Builder<'_> {
@@ -182,6 +187,13 @@ impl Builder<'_> {
                     tensor => Value::Tensor(tensor?),
                 }
             }
+            Node::Sparse(sparse) => match self.sparse(id, sparse) {
+                Err(e @ TorshError::DTypeMismatch(_)) if self.keep_foreign => {
+                    let what = format!("{} {:?}", sparse.layout, sparse.shape);
+                    Value::Foreign(Foreign::new(what, message(&e)))
+                }
+                tensor => Value::Tensor(tensor?),
+            },
             Node::Parameter {
                 tensor,
                 requires_grad,
@@ -358,7 +370,7 @@ impl Builder<'_> {
             .and_then(|t| t.to_device(self.device))
             .map_err(|e| in_file(self.file, "an array of NumPy", e))?;
         if let Some(stored) = widened {
-            let storage = tensor.untyped_storage().ptr() as usize;
+            let storage = tensor.untyped_storage()?.ptr() as usize;
             self.widened.insert(storage, stored.name());
         }
         self.tensors.insert(id, tensor.clone());
@@ -420,5 +432,62 @@ impl Builder<'_> {
             })?;
         self.tensors.insert(id, tensor.clone());
         Ok(tensor)
+    }
+
+    /// A sparse tensor of its parts, all of whose indices are checked.
+    fn sparse(&mut self, id: Id, sparse: &SparseRef) -> Result<Tensor> {
+        if let Some(t) = self.tensors.get(&id) {
+            return Ok(t.clone());
+        }
+        let (layout, shape) = (sparse.layout, sparse.shape.as_slice());
+        let mut parts = Vec::with_capacity(2);
+        for &part in &sparse.indices {
+            parts.push(self.tensor(part)?);
+        }
+        let values = self.tensor(sparse.values)?.detach();
+        let about = format!("a {layout} tensor of {shape:?}");
+        let file = self.file;
+        let of_file = |e| in_file(file, &about, e);
+        let pattern = match parts.as_slice() {
+            [indices] => Pattern::coo(shape, indices, sparse.coalesced),
+            [compressed, plain] => {
+                check::compressed_pattern(layout, shape, compressed, plain, &values)
+            }
+            _ => unreachable!("a sparse tensor has one or two tensors of indices"),
+        };
+        let pattern = pattern.map_err(of_file)?;
+        let tensor = from_values(&pattern, &values).map_err(of_file)?;
+        let mut lists = Vec::with_capacity(2);
+        for (&part, name) in sparse.indices.iter().zip(check::names(layout)) {
+            let list = self.index_list(part);
+            lists.push(list.map_err(|e| in_file(file, &format!("{about}: {name}"), e))?);
+        }
+        if let Err(why) = check::indices(&pattern, &lists) {
+            return Err(self.broken(&format!("{about}: {why}")));
+        }
+        self.tensors.insert(id, tensor.clone());
+        Ok(tensor)
+    }
+
+    /// The numbers of a tensor of indices, on the host whatever device its memory is of.
+    fn index_list(&mut self, id: Id) -> Result<Vec<i64>> {
+        let Node::Tensor(t) = &self.nodes[id] else {
+            return Err(TorshError::format("load", "is no tensor"));
+        };
+        let (raw, bytes) = self.storages[t.storage].clone();
+        let numel = t.shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
+        let Some(numel) = numel.filter(|&n| n <= bytes / t.stored.size()) else {
+            return Err(TorshError::format(
+                "load",
+                "has more elements than its storage, which it repeats",
+            ));
+        };
+        if !self.indices.insert(t.storage) {
+            // They are looked at again.
+            self.spend(numel / 8)?;
+        }
+        let (storage, dtype) = t.stored.read(raw, self.big_endian)?;
+        let list = Tensor::from_storage(storage, dtype, &t.shape, &t.stride, t.offset)?;
+        list.to_dtype(DType::I64)?.to_vec()
     }
 }

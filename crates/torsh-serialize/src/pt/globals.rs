@@ -35,6 +35,8 @@ pub(super) enum Global {
     TensorV3,
     Parameter,
     ParameterWithState,
+    /// `_rebuild_sparse_tensor`, of all sparse layouts.
+    Sparse,
     FromType,
     Layout,
     /// `_codecs.encode`, how protocol 2 writes bytes.
@@ -135,9 +137,7 @@ pub(super) fn find(module: &str, name: &str, foreign: bool) -> Res<Global> {
             "_rebuild_parameter" => Global::Parameter,
             "_rebuild_parameter_with_state" => Global::ParameterWithState,
             "_rebuild_qtensor" => return Err(unsupported("quantized")),
-            "_rebuild_sparse_tensor" | "_rebuild_sparse_csr_tensor" => {
-                return Err(unsupported("sparse"));
-            }
+            "_rebuild_sparse_tensor" | "_rebuild_sparse_csr_tensor" => Global::Sparse,
             "_rebuild_nested_tensor" => return Err(unsupported("nested")),
             "_rebuild_meta_tensor_no_storage" => return Err(unsupported("meta")),
             _ => return Err(refuse(module, name)),
@@ -178,8 +178,8 @@ pub(super) fn unknown(module: &str, name: &str) -> String {
 
 fn unsupported(kind: &str) -> Why {
     Why {
-        what: format!("holds a {kind} tensor; strided ones can be loaded"),
-        hint: Some("convert it in PyTorch before saving: dequantize(), to_dense()"),
+        what: format!("holds a {kind} tensor; strided and sparse ones can be loaded"),
+        hint: Some("convert it in PyTorch before saving: dequantize(), to_padded_tensor()"),
     }
 }
 

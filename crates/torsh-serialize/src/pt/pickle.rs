@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use torsh_tensor::sparse::Pattern;
 use torsh_tensor::{Result, Shared, Tensor, TorshError};
 
 use super::MAX_DEPTH;
@@ -184,12 +185,36 @@ impl Pickler {
                     format!("{} cannot be saved: {}", foreign.what(), foreign.why()),
                 ));
             }
-            Value::Size(sizes) => {
-                self.global("torch", "Size");
-                self.sizes(sizes.iter().copied());
-                self.out.extend([0x85, b'R']);
-            }
+            Value::Size(sizes) => self.size(sizes),
         }
+        Ok(())
+    }
+
+    fn size(&mut self, sizes: &[usize]) {
+        self.global("torch", "Size");
+        self.sizes(sizes.iter().copied());
+        self.out.extend([0x85, b'R']);
+    }
+
+    /// A sparse tensor as PyTorch has it: its layout, and its parts as strided tensors.
+    fn sparse(&mut self, tensor: &Tensor, pattern: &Pattern) -> Result<()> {
+        let layout = pattern.layout();
+        self.global("torch._utils", "_rebuild_sparse_tensor");
+        self.out.push(b'(');
+        self.global("torch.serialization", "_get_layout");
+        self.str(&layout.to_string())?;
+        self.out.extend([0x85, b'R']);
+        self.out.push(b'(');
+        if let Some(compressed) = pattern.compressed_indices() {
+            self.tensor(compressed, false)?;
+        }
+        self.tensor(pattern.indices(), false)?;
+        self.tensor(&torsh_tensor::sparse::values(tensor)?, false)?;
+        self.size(pattern.shape());
+        if !layout.is_compressed() {
+            self.bool(pattern.is_coalesced());
+        }
+        self.out.extend(b"ttR");
         Ok(())
     }
 
@@ -204,7 +229,10 @@ impl Pickler {
         }
         // A device's storage is copied when it is written.
         let t = tensor.detach();
-        let address = Shared::as_ptr(t.untyped_storage()) as usize;
+        if let Some(pattern) = t.pattern() {
+            return self.sparse(&t, &pattern);
+        }
+        let address = Shared::as_ptr(t.untyped_storage()?) as usize;
         let key = match self.storages.get(&address) {
             Some(&key) => key,
             None => {
@@ -233,7 +261,7 @@ impl Pickler {
         // Where it is loaded unless `map_location` says otherwise: not on a device, which a reader of
         // the file may not have.
         self.str("cpu")?;
-        self.int((t.untyped_storage().bytes() / t.dtype().size()) as i64);
+        self.int((t.untyped_storage()?.bytes() / t.dtype().size()) as i64);
         self.out.extend(b"tQ");
         self.int(t.storage_offset() as i64);
         self.sizes(t.dims().iter().copied());

@@ -3,10 +3,12 @@
 use std::str::FromStr;
 
 use num_complex::Complex;
-use torsh_core::{DType, Device};
+use torsh_core::{DType, Device, TensorLayout};
 
 use super::globals::{self, Global};
-use super::unpickle::{ArrayRef, ForeignNode, Id, Machine, Node, Res, StorageRef, TensorRef, Why};
+use super::unpickle::{
+    ArrayRef, ForeignNode, Id, Machine, Node, Res, SparseRef, StorageRef, TensorRef, Why,
+};
 use crate::stored::{Stored, no_dtype};
 
 /// More dimensions than PyTorch's tensors have.
@@ -146,11 +148,13 @@ fn apply(m: &mut Machine, function: Global, args: &[Id]) -> Res<Node> {
         },
         Global::Device => device(m, args),
         Global::Layout => match args {
-            [name] if m.text(*name) == Some("torch.strided") => {
-                Ok(Node::Str("torch.strided".into()))
-            }
-            _ => Err("holds a tensor of another layout than torch.strided".into()),
+            [name] => match m.text(*name).and_then(TensorLayout::from_name) {
+                Some(layout) => Ok(Node::Str(layout.to_string())),
+                None => Err("holds a tensor of a layout that is neither strided nor sparse".into()),
+            },
+            _ => Err(bad("torch.layout")),
         },
+        Global::Sparse => sparse(m, args),
         Global::Tensor | Global::TensorV2 | Global::TensorV3 => tensor(m, function, args),
         Global::Parameter | Global::ParameterWithState => match args {
             // A parameter of a foreign dtype is as its data.
@@ -161,7 +165,9 @@ fn apply(m: &mut Machine, function: Global, args: &[Id]) -> Res<Node> {
                 }
                 Ok(Node::Foreign(Box::new(same)))
             }
-            [data, requires_grad, ..] if matches!(m.nodes[*data], Node::Tensor(_)) => {
+            [data, requires_grad, ..]
+                if matches!(m.nodes[*data], Node::Tensor(_) | Node::Sparse(_)) =>
+            {
                 Ok(Node::Parameter {
                     tensor: *data,
                     requires_grad: m.flag(*requires_grad).ok_or_else(|| bad("a parameter"))?,
@@ -185,6 +191,7 @@ fn apply(m: &mut Machine, function: Global, args: &[Id]) -> Res<Node> {
                         Global::Tensor
                         | Global::TensorV2
                         | Global::TensorV3
+                        | Global::Sparse
                         | Global::Parameter
                         | Global::ParameterWithState,
                     ) => m.called(function, arguments),
@@ -359,6 +366,48 @@ fn tensor(m: &Machine, function: Global, args: &[Id]) -> Res<Node> {
         shape,
         stride,
         requires_grad,
+    }))
+}
+
+/// `(layout, (indices, values, size[, is_coalesced]))`, or `(layout, (compressed, plain, values, size))`
+fn sparse(m: &Machine, args: &[Id]) -> Res<Node> {
+    let what = || bad("a sparse tensor");
+    let &[layout, parts] = args else {
+        return Err(what());
+    };
+    let layout = m.text(layout).and_then(TensorLayout::from_name);
+    let layout = layout.filter(|l| !l.is_strided()).ok_or_else(what)?;
+    let mut coalesced = layout.is_compressed();
+    let (indices, values, size) = match *m.items(parts).ok_or_else(what)? {
+        [compressed, plain, values, size] if coalesced => (vec![compressed, plain], values, size),
+        [indices, values, size] if !coalesced => (vec![indices], values, size),
+        [indices, values, size, flag] if !coalesced => {
+            coalesced = match m.nodes[flag] {
+                Node::None => false,
+                _ => m.flag(flag).ok_or_else(what)?,
+            };
+            (vec![indices], values, size)
+        }
+        _ => return Err(what()),
+    };
+    for &part in indices.iter().chain([&values]) {
+        match &m.nodes[part] {
+            Node::Tensor(_) => {}
+            // As its values or indices.
+            Node::Foreign(object) => {
+                let mut same = ForeignNode::new("", "");
+                same.about = object.about.clone();
+                return Ok(Node::Foreign(Box::new(same)));
+            }
+            _ => return Err(what()),
+        }
+    }
+    Ok(Node::Sparse(SparseRef {
+        layout,
+        indices,
+        values,
+        shape: m.sizes(size).ok_or_else(what)?,
+        coalesced,
     }))
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use num_complex::Complex;
-use torsh_core::{DType, Device};
+use torsh_core::{DType, Device, TensorLayout};
 
 use super::globals::{self, Global};
 use super::reduce;
@@ -73,6 +73,18 @@ pub(super) struct TensorRef {
     pub(super) requires_grad: bool,
 }
 
+/// A sparse tensor that is to be made of its parts.
+#[derive(Clone, Debug)]
+pub(super) struct SparseRef {
+    pub(super) layout: TensorLayout,
+    /// The objects of its indices: all of them for COO, else the compressed and the plain ones.
+    pub(super) indices: Vec<Id>,
+    /// The object of its values.
+    pub(super) values: Id,
+    pub(super) shape: Vec<usize>,
+    pub(super) coalesced: bool,
+}
+
 /// The contents of an array of NumPy.
 #[derive(Clone, Debug)]
 pub(super) struct ArrayRef {
@@ -130,6 +142,7 @@ pub(super) enum Node {
     DType(DType),
     Device(Device),
     Tensor(TensorRef),
+    Sparse(SparseRef),
     Parameter {
         tensor: Id,
         requires_grad: bool,

@@ -252,9 +252,9 @@ fn objects_of_python_beside_the_weights() {
         assert_eq!(what("net"), "__main__.Net");
         assert!(what("path").contains("PurePosixPath"), "{}", what("path"));
         assert!(what("words").contains("[2]"), "{}", what("words"));
-        for name in ["quantized", "sparse"] {
-            assert!(!what(name).is_empty());
-        }
+        assert!(!what("quantized").is_empty());
+        let sparse = all.get("sparse").unwrap().pattern().unwrap();
+        assert_eq!((sparse.nnz(), sparse.is_coalesced()), (2, true));
         assert!(why(&all, "function").contains("none of its code is run"));
         assert!(why(&all, "over").contains("9223372036854775808"));
         assert!(all.others.contains(&("epoch".to_string(), Value::Int(3))));

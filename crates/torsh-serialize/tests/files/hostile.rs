@@ -58,7 +58,6 @@ fn other_names_are_refused() {
         (b"ctorch._utils\n_rebuild_qtensor\n.", "quantized"),
         (b"ctorch\nfloat8_e4m3fn\n.", "torch.float8_e4m3fn"),
         (b"ctorch\nQInt8Storage\n.", "torch.QInt8Storage"),
-        (b"ctorch._utils\n_rebuild_sparse_tensor\n.", "sparse"),
         (b"(ios\nsystem\n.", "refuses the pickle opcode"),
         (b"\x82\x01.", "refuses the pickle opcode"),
         (b"ctorch\nTensor\n)R.", "makes an object of a class"),

@@ -6,6 +6,7 @@ mod live;
 mod numpy;
 mod pytorch;
 mod safe;
+mod sparse;
 mod written;
 
 use std::path::PathBuf;
