@@ -10,7 +10,7 @@ use crate::Dataset;
 
 /// An item that has a batch, as PyTorch's `default_collate` makes it: tensors are stacked, numbers
 /// become a tensor of their own dtype, tuples and maps are batched part by part, strings are
-/// listed.
+/// listed. Sparse tensors of one shape are stacked to a COO tensor.
 ///
 /// ```
 /// use torsh_data::Collate;

@@ -7,4 +7,5 @@ mod iterable_state;
 mod loader;
 mod parquet;
 mod sampler;
+mod sparse;
 mod workers;
