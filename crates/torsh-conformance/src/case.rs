@@ -20,6 +20,7 @@ pub enum Value<T> {
     Complex(f64, f64),
     Str(String),
     Dtype(Dtype),
+    Layout(String),
     Tensor(T),
     List(Vec<Value<T>>),
     Tuple(Vec<Value<T>>),
@@ -41,6 +42,7 @@ impl<T> Value<T> {
             Value::Complex(re, im) => Value::Complex(*re, *im),
             Value::Str(s) => Value::Str(s.clone()),
             Value::Dtype(d) => Value::Dtype(*d),
+            Value::Layout(name) => Value::Layout(name.clone()),
             Value::Tensor(t) => Value::Tensor(f(t)?),
             Value::List(v) => {
                 Value::List(v.iter().map(|x| x.try_map(f)).collect::<Result<_, E>>()?)
@@ -83,27 +85,63 @@ impl<T> Value<T> {
     }
 }
 
+/// How a case writes a tensor.
+pub trait Reference: Sized {
+    /// Whether an object of the format is a tensor.
+    fn is_tensor(json: &Json) -> bool;
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// A field that is missing or wrong.
+    fn read(json: &Json) -> Result<Self, String>;
+
+    /// The element type.
+    fn dtype(&self) -> Dtype;
+
+    /// What messages call it.
+    fn told(&self) -> String;
+}
+
+impl Reference for TensorRef {
+    fn is_tensor(json: &Json) -> bool {
+        json.get("tensor").is_some()
+    }
+
+    fn read(json: &Json) -> Result<TensorRef, String> {
+        tensor_ref(json)
+    }
+
+    fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    fn told(&self) -> String {
+        format!("{}{:?}", self.dtype, self.shape)
+    }
+}
+
 /// What `torch.autograd.grad` was asked and gave.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Gradient {
+pub struct Gradient<T = TensorRef> {
     /// Output number and its cotangent.
-    pub cotangents: Vec<(usize, TensorRef)>,
+    pub cotangents: Vec<(usize, T)>,
     /// One per tensor that requires grad, in the order of the arguments.
-    pub grads: Vec<Option<TensorRef>>,
+    pub grads: Vec<Option<T>>,
 }
 
 /// What must come of a call.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Expect {
+pub enum Expect<T = TensorRef> {
     /// These tensors, and these gradients where asked.
-    Outputs(Vec<TensorRef>, Option<Gradient>),
+    Outputs(Vec<T>, Option<Gradient<T>>),
     /// An error; PyTorch's message.
     Error(String),
 }
 
 /// One call.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Case {
+pub struct Case<T = TensorRef> {
     /// PyTorch's name of the operator.
     pub op: String,
     /// The dtype the sample was made for; empty for refused calls.
@@ -111,16 +149,18 @@ pub struct Case {
     /// The sample's number in PyTorch's database.
     pub sample: i64,
     /// Positional arguments, the input first.
-    pub args: Vec<Value<TensorRef>>,
+    pub args: Vec<Value<T>>,
     /// Named arguments in the file's order (the order gradients come in).
-    pub kwargs: Vec<(String, Value<TensorRef>)>,
+    pub kwargs: Vec<(String, Value<T>)>,
     /// What must come of it.
-    pub expect: Expect,
+    pub expect: Expect<T>,
     /// For each output, the calls after which it is compared and differentiated, `None` where it is not compared;
     /// empty where outputs are compared as they are.
     pub after: Vec<Option<Vec<After>>>,
     /// Whether the first output are eigenvalues in no order, and the second, where there is one, their vectors.
     pub eigenvalues: bool,
+    /// Whether the results are those of the dense operation, which define it where PyTorch's own is missing.
+    pub dense: bool,
 }
 
 /// A call that is applied to an output: an operator and its arguments after the output.
@@ -132,9 +172,9 @@ pub struct After {
     pub args: Vec<i64>,
 }
 
-impl Case {
+impl<T> Case<T> {
     /// The argument at a position of the signature (the input is 0), or of that name.
-    pub fn arg(&self, position: usize, name: &str) -> Option<&Value<TensorRef>> {
+    pub fn arg(&self, position: usize, name: &str) -> Option<&Value<T>> {
         let named = || self.kwargs.iter().find(|(k, _)| k == name).map(|(_, v)| v);
         self.args.get(position).or_else(named)
     }
@@ -147,15 +187,15 @@ impl Case {
 
 /// The cases of one file.
 #[derive(Clone, Debug, PartialEq)]
-pub struct OpFile {
+pub struct OpFile<T = TensorRef> {
     /// PyTorch's name of the operator.
     pub op: String,
     /// The database's variant, or empty.
     pub variant: String,
     /// Calls that give results.
-    pub cases: Vec<Case>,
+    pub cases: Vec<Case<T>>,
     /// Calls that PyTorch refuses.
-    pub errors: Vec<Case>,
+    pub errors: Vec<Case<T>>,
 }
 
 impl OpFile {
@@ -164,6 +204,16 @@ impl OpFile {
     /// # Errors
     /// What is not as the format says, with the number of the case.
     pub fn parse(bytes: &[u8]) -> Result<OpFile, String> {
+        OpFile::parse_as(bytes)
+    }
+}
+
+impl<T: Reference> OpFile<T> {
+    /// Reads a file of cases whose tensors are written in another way.
+    ///
+    /// # Errors
+    /// What is not as the format says, with the number of the case.
+    pub fn parse_as(bytes: &[u8]) -> Result<OpFile<T>, String> {
         let raw: RawFile = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
         let read = |kind: &str, cases: Vec<RawCase>| {
             let one = |(i, c): (usize, RawCase)| c.read().map_err(|e| format!("{kind} {i}: {e}"));
@@ -212,6 +262,8 @@ struct RawCase {
     after: Vec<Option<Vec<Vec<Json>>>>,
     #[serde(default)]
     order: Option<String>,
+    #[serde(default)]
+    by: Option<String>,
 }
 
 /// A JSON object in the file's order; `serde_json::Map` sorts by name.
@@ -240,20 +292,20 @@ impl<'de> Deserialize<'de> for Ordered {
 }
 
 impl RawCase {
-    fn read(self) -> Result<Case, String> {
-        let mut args = vec![value(&self.input)?];
+    fn read<T: Reference>(self) -> Result<Case<T>, String> {
+        let mut args = vec![value_of(&self.input)?];
         for a in &self.args {
-            args.push(value(a)?);
+            args.push(value_of(a)?);
         }
         let mut kwargs = Vec::new();
         for (name, v) in &self.kwargs.0 {
-            kwargs.push((name.clone(), value(v)?));
+            kwargs.push((name.clone(), value_of(v)?));
         }
         let expect = match (self.expect, self.error) {
             (Some(outputs), None) => {
-                let outputs = outputs.iter().map(tensor_ref).collect::<Result<_, _>>()?;
+                let outputs = outputs.iter().map(T::read).collect::<Result<_, _>>()?;
                 let gradient = match self.grads {
-                    Some(grads) => Some(gradient(&self.cotangents.unwrap_or_default(), &grads)?),
+                    Some(grads) => Some(gradient_of(&self.cotangents.unwrap_or_default(), &grads)?),
                     None => None,
                 };
                 Expect::Outputs(outputs, gradient)
@@ -265,7 +317,13 @@ impl RawCase {
             .after
             .iter()
             .map(|a| a.as_deref().map(applied).transpose());
+        let dense = match self.by.as_deref() {
+            None => false,
+            Some("dense") => true,
+            Some(other) => return Err(format!("`by` is {other:?}, which is not known")),
+        };
         Ok(Case {
+            dense,
             after: after.collect::<Result<_, _>>()?,
             // The operator's other file does not say it.
             eigenvalues: self.order.as_deref() == Some("eigenvalues")
@@ -298,15 +356,19 @@ fn applied(calls: &[Vec<Json>]) -> Result<Vec<After>, String> {
 }
 
 pub(crate) fn gradient(cotangents: &[Json], grads: &[Json]) -> Result<Gradient, String> {
+    gradient_of(cotangents, grads)
+}
+
+fn gradient_of<T: Reference>(cotangents: &[Json], grads: &[Json]) -> Result<Gradient<T>, String> {
     let cotangent = |json: &Json| {
         let output = json["output"]
             .as_u64()
             .ok_or("a cotangent without `output`")?;
-        Ok::<_, String>((output as usize, tensor_ref(json)?))
+        Ok::<_, String>((output as usize, T::read(json)?))
     };
     let grad = |json: &Json| match json {
         Json::Null => Ok(None),
-        other => tensor_ref(other).map(Some),
+        other => T::read(other).map(Some),
     };
     Ok(Gradient {
         cotangents: cotangents.iter().map(cotangent).collect::<Result<_, _>>()?,
@@ -336,7 +398,15 @@ pub fn tensor_ref(json: &Json) -> Result<TensorRef, String> {
 /// # Errors
 /// An object that is none of the format's encodings.
 pub fn value(json: &Json) -> Result<Value<TensorRef>, String> {
-    let all = |v: &[Json]| v.iter().map(value).collect::<Result<Vec<_>, _>>();
+    value_of(json)
+}
+
+/// Reads one argument whose tensors are written in another way.
+///
+/// # Errors
+/// An object that is none of the format's encodings.
+pub fn value_of<T: Reference>(json: &Json) -> Result<Value<T>, String> {
+    let all = |v: &[Json]| v.iter().map(value_of).collect::<Result<Vec<_>, _>>();
     Ok(match json {
         Json::Null => Value::None,
         Json::Bool(b) => Value::Bool(*b),
@@ -347,7 +417,7 @@ pub fn value(json: &Json) -> Result<Value<TensorRef>, String> {
             (None, Some(x)) if n.is_f64() => Value::Float(x),
             _ => return Err(format!("{n} is no int64")),
         },
-        Json::Object(map) if map.contains_key("tensor") => Value::Tensor(tensor_ref(json)?),
+        Json::Object(_) if T::is_tensor(json) => Value::Tensor(T::read(json)?),
         Json::Object(map) => {
             let (Some((key, v)), 1) = (map.iter().next(), map.len()) else {
                 return Err(format!("unknown encoding {json}"));
@@ -367,6 +437,7 @@ pub fn value(json: &Json) -> Result<Value<TensorRef>, String> {
                     };
                     Value::Slice([end(&s[0])?, end(&s[1])?, end(&s[2])?])
                 }
+                ("layout", Json::String(name)) => Value::Layout(name.clone()),
                 ("ellipsis", _) => Value::Ellipsis,
                 ("tuple", Json::Array(v)) => Value::Tuple(all(v)?),
                 _ => return Err(format!("unknown encoding {json}")),
@@ -411,6 +482,10 @@ mod tests {
             Value::Slice([None, Some(-1), Some(2)])
         );
         assert_eq!(v(json!({"ellipsis": true})), Value::Ellipsis);
+        assert_eq!(
+            v(json!({"layout": "csr"})),
+            Value::Layout("csr".to_string())
+        );
         assert_eq!(v(json!("sum")), Value::Str("sum".to_string()));
         let pair = vec![Value::Int(1), Value::Bool(false)];
         assert_eq!(v(json!({"tuple": [1, false]})), Value::Tuple(pair.clone()));

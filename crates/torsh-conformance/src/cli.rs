@@ -13,6 +13,7 @@ use crate::tiers::Tier;
 pub const USAGE: &str = "\
 usage: torsh-conformance DIR [--op NAME ...] [--tier core|full|all] [--device NAME] [--share I/N] [--bits FILE] [--verbose] [--list-absent]
        torsh-conformance special DIR [--verbose]
+       torsh-conformance sparse DIR [--only NAME ...] [--share I/N] [--device NAME] [--verbose]
        torsh-conformance points FILE.zip [--only NAME ...] [--verbose]
        torsh-conformance vision DIR models|ops|transforms [--only TEXT ...] [--share I/N] [--max-params N] [--verbose]
        torsh-conformance text DIR architectures|tokenizers|metrics [--only TEXT ...] [--share I/N] [--verbose]
@@ -34,6 +35,9 @@ DIR            directory of golden cases (ops, modules, training, or their paren
 --threads N    files run at the same time; 1 is the default
 special        special functions, and elementary ones of complex numbers, at points with true values: the
                largest error of each region, beside other libraries'; with --verbose also where it is
+sparse         sparse tensors: results, gradients, refused calls and prints, in several arrangements of each operand, on the
+               CPU or --device; --only keeps these names, or those that contain a text that is none of them; --share
+               only the Ith, from 0, of N parts of the cases
 points         results and gradients at ties, corners, bounds, zeros, infinities, nan and extremes: for each name the
                number of points, and those that differ; --only keeps these names, --verbose tells every difference
 vision         torchvision's cases in a directory or an archive: models, operators or transforms; --only keeps those
@@ -42,7 +46,7 @@ text           transformers' and tokenizers' cases in a directory or an archive,
 pretrained     real weights of other people: DIR has reference.json, W the files, W/NAME/FILE; a model without its
                files is skipped, and the report says how to get them; --only keeps the models of these names
 pack           write an archive that the tests run: the core tier of operators, or, of a directory
-               without operators, all modules, training files, special functions or texts
+               without operators, all modules, training files, special functions, texts or sparse tensors
 operators      write the page of operators, or check that it is current
 book           write the book's page of PyTorch's names, which is made from the code, or check it;
                DOCS is the folder docs, and --doc what cargo doc made, target/doc unless given";
@@ -89,6 +93,13 @@ pub enum Command {
         source: PathBuf,
         /// Tell where the largest errors are.
         verbose: bool,
+    },
+    /// Compare sparse tensors.
+    Sparse {
+        /// Where the cases are.
+        source: PathBuf,
+        /// Which cases, and on which device.
+        options: crate::sparse::Options,
     },
     /// Compare at special points.
     Points {
@@ -160,6 +171,10 @@ impl Command {
                 }),
                 _ => Err("special takes a directory, and perhaps --verbose".to_string()),
             };
+        }
+        if args.first().is_some_and(|a| a == "sparse") {
+            let (source, options) = crate::sparse::Options::parse(&args[1..])?;
+            return Ok(Command::Sparse { source, options });
         }
         if args.first().is_some_and(|a| a == "points") {
             let (source, options) = crate::points::Options::parse(&args[1..])?;
@@ -318,6 +333,16 @@ pub fn main(args: &[String], executor: &dyn Executor) -> u8 {
                 print!("{}", report.text(verbose));
                 u8::from(!report.passes())
             }),
+        Ok(Command::Sparse { source, options }) => {
+            on_device(options.device.as_deref(), executor, &|executor| {
+                let source = Source::open_section(&source, "sparse")?;
+                crate::sparse::run(&source, executor, &options)
+            })
+            .map(|report| {
+                print!("{}", report.text(options.cases.verbose));
+                u8::from(report.failed() > 0)
+            })
+        }
         Ok(Command::Points { source, options }) => Source::open(&source)
             .and_then(|source| crate::points::run(&source, executor, &options))
             .map(|report| {
@@ -492,6 +517,11 @@ mod tests {
             ("pretrained a --weights", "--weights"),
             ("pretrained a --what", "--what"),
             ("pretrained a b", "also b"),
+            ("sparse", "directory"),
+            ("sparse --only mm", "directory"),
+            ("sparse a --only", "--only"),
+            ("sparse a --what", "--what"),
+            ("sparse a --device", "--device"),
             ("book", "folder"),
             ("book --doc", "--doc"),
             ("book a b", "also b"),

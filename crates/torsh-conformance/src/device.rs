@@ -6,6 +6,7 @@ use torsh_tensor::devices::{definitions_used, fallbacks};
 use crate::executor::{Call, Executor, ModuleCall, ModuleOutcome, Outcome};
 use crate::layouts::Memory;
 use crate::modules;
+use crate::parts::{Operand, Parts};
 use crate::tensors::Dtype;
 use crate::torsh::{Torsh, call_on, dtype, text};
 
@@ -78,5 +79,13 @@ impl Executor for OnDevice {
 
     fn print(&self, value: &Memory, doubled: bool) -> Result<String, String> {
         Torsh.print(value, doubled)
+    }
+
+    fn sparse(&self, call: &Call<Operand<Memory>>) -> Result<Outcome<Operand>, String> {
+        call_on(self.0, call)
+    }
+
+    fn print_sparse(&self, value: &Parts<Memory>, doubled: bool) -> Result<String, String> {
+        Torsh.print_sparse(value, doubled)
     }
 }

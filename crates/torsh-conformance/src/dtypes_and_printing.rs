@@ -142,14 +142,32 @@ fn ones(kind: &str, dtype: &str) -> Result<Value<Memory>, String> {
     }
 }
 
+/// A tensor and what is printed for it.
 #[derive(Deserialize)]
-struct Print {
-    value: serde_json::Value,
-    printed: String,
+pub(crate) struct Print {
+    /// The tensor.
+    pub(crate) value: serde_json::Value,
+    /// The text.
+    pub(crate) printed: String,
+    /// Whether it is a leaf.
     #[serde(default)]
-    requires_grad: bool,
+    pub(crate) requires_grad: bool,
     #[serde(default)]
     expression: Option<String>,
+}
+
+impl Print {
+    /// Whether what is printed is the tensor times 2.
+    ///
+    /// # Errors
+    /// Another expression.
+    pub(crate) fn doubled(&self) -> Result<bool, String> {
+        match &self.expression {
+            None => Ok(false),
+            Some(text) if text.contains("times 2") => Ok(true),
+            Some(text) => Err(format!("no expression \"{text}\"")),
+        }
+    }
 }
 
 /// Runs `printing.json`: the text of each tensor, in every layout.
@@ -180,14 +198,10 @@ pub(crate) fn printing(
     let tensors = TensorFile::parse(&stored).map_err(|e| fail(&e))?;
     let mut op_report = OpReport::new("printing", "printing", Group::Printing);
     for (i, print) in prints.iter().enumerate() {
-        let doubled = match &print.expression {
-            None => false,
-            Some(text) if text.contains("times 2") => true,
-            Some(text) => {
-                report.skip(
-                    format!("printing case {i}"),
-                    &format!("no expression \"{text}\""),
-                );
+        let doubled = match print.doubled() {
+            Ok(doubled) => doubled,
+            Err(reason) => {
+                report.skip(format!("printing case {i}"), &reason);
                 continue;
             }
         };

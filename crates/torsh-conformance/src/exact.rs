@@ -78,6 +78,7 @@ pub const SUMS: &[&str] = &[
     "fft.rfft",
     "fft.rfft2",
     "fft.rfftn",
+    "hspmm",
     "inner",
     "matmul",
     "mm",
@@ -92,6 +93,11 @@ pub const SUMS: &[&str] = &[
     "nn.functional.linear",
     "nn.functional.multi_head_attention_forward",
     "nn.functional.scaled_dot_product_attention",
+    "smm",
+    "sparse.addmm",
+    "sparse.mm",
+    "sparse.sampled_addmm",
+    "sspaddmm",
     "tensordot",
 ];
 
@@ -159,10 +165,66 @@ impl Accepted {
     }
 }
 
+/// A call that can be made once more, in float64.
+pub(crate) trait Again {
+    /// PyTorch's name of the operator.
+    fn op(&self) -> &str;
+
+    /// Makes it on the same values as float64 and complex128, or on such `moved` by a unit in the last place; `None` where
+    /// it gives no result.
+    fn wide(&self, moved: bool) -> Option<Outcome>;
+
+    /// The largest magnitude in the operands and cotangents.
+    fn largest(&self) -> f64;
+
+    /// How many elements the largest cotangent has.
+    fn cotangent(&self) -> usize;
+}
+
+/// A call of tensors that are all strided.
+struct Strided<'a> {
+    call: Call,
+    executor: &'a dyn Executor,
+}
+
+impl Again for Strided<'_> {
+    fn op(&self) -> &str {
+        &self.call.op
+    }
+
+    fn wide(&self, moved: bool) -> Option<Outcome> {
+        let call = widened(&self.call, &|m| wide(m, moved));
+        panics::catch(|| self.executor.exact(&call)).ok()?.ok()
+    }
+
+    fn largest(&self) -> f64 {
+        largest_of(operands(&self.call))
+    }
+
+    fn cotangent(&self) -> usize {
+        let cotangents = self.call.cotangents.iter().flatten();
+        let sizes = cotangents.map(|(_, m)| m.shape.iter().product());
+        sizes.max().unwrap_or(0)
+    }
+}
+
+/// The operands and cotangents of a call.
+pub(crate) fn operands<M>(call: &Call<M>) -> impl Iterator<Item = &M> {
+    let args = call.args.iter().flat_map(Value::tensors);
+    let kwargs = call.kwargs.iter().flat_map(|(_, v)| v.tensors());
+    let cotangents = call.cotangents.iter().flatten().map(|(_, m)| m);
+    args.chain(kwargs).chain(cotangents)
+}
+
+/// The largest magnitude in tensors of floating-point and complex numbers.
+pub(crate) fn largest_of<'a>(all: impl Iterator<Item = &'a Memory>) -> f64 {
+    let inexact = all.filter(|m| m.dtype.is_inexact());
+    inexact.map(|m| largest(&m.to_data())).fold(0.0, f64::max)
+}
+
 /// A call that is made in float64 once somebody asks for its results.
 pub(crate) struct Exact<'a> {
-    executor: &'a dyn Executor,
-    call: Call,
+    call: Box<dyn Again + 'a>,
     outcome: OnceCell<Option<Outcome>>,
     /// That of operands moved by a unit in the last place.
     moved: OnceCell<Option<Outcome>>,
@@ -170,9 +232,13 @@ pub(crate) struct Exact<'a> {
 
 impl<'a> Exact<'a> {
     pub(crate) fn new(call: Call, executor: &'a dyn Executor) -> Exact<'a> {
+        Exact::again(Strided { call, executor })
+    }
+
+    /// Of any call.
+    pub(crate) fn again(call: impl Again + 'a) -> Exact<'a> {
         Exact {
-            executor,
-            call,
+            call: Box::new(call),
             outcome: OnceCell::new(),
             moved: OnceCell::new(),
         }
@@ -199,9 +265,9 @@ impl<'a> Exact<'a> {
             Ok(told) => return Ok(Accepted::Nearer(told)),
             Err(why) => why,
         };
-        match exception(&self.call.op, want.dtype, of) {
+        match exception(self.call.op(), want.dtype, of) {
             Some(e) if judged(e.tolerance()).is_ok() => Ok(Accepted::Listed(why)),
-            _ if POLES.contains(&self.call.op.as_str()) && at_poles(got, want) => {
+            _ if POLES.contains(&self.call.op()) && at_poles(got, want) => {
                 Ok(Accepted::Listed("infinite at a pole".into()))
             }
             _ if judge.is_some() => Err(format!("; {why}")),
@@ -211,35 +277,20 @@ impl<'a> Exact<'a> {
 
     /// The result in float64 or complex128, where the operator gives it.
     fn result(&self, of: Of, i: usize) -> Option<&TensorData> {
-        if of == Of::Output && ROUNDED.contains(&self.call.op.as_str()) {
+        if of == Of::Output && ROUNDED.contains(&self.call.op()) {
             return None;
         }
-        chosen(self.outcome.get_or_init(|| self.run(false)), of, i)
+        chosen(self.outcome.get_or_init(|| self.call.wide(false)), of, i)
     }
 
     /// How far the result moves where the operands move by a unit in the last place.
     fn movement(&self, exact: &TensorData, of: Of, i: usize) -> f64 {
-        let moved = chosen(self.moved.get_or_init(|| self.run(true)), of, i);
+        let moved = chosen(self.moved.get_or_init(|| self.call.wide(true)), of, i);
         let Some(moved) = moved.filter(|m| m.shape == exact.shape) else {
             return 0.0;
         };
         let pairs = moved.elements().zip(exact.elements());
         finite(pairs.map(|(m, e)| distance(m, e)))
-    }
-
-    fn run(&self, moved: bool) -> Option<Outcome> {
-        let call = widened(&self.call, moved);
-        panics::catch(|| self.executor.exact(&call)).ok()?.ok()
-    }
-
-    /// The largest magnitude in the operands and cotangents.
-    fn largest(&self) -> f64 {
-        let args = self.call.args.iter().flat_map(Value::tensors);
-        let kwargs = self.call.kwargs.iter().flat_map(|(_, v)| v.tensors());
-        let cotangents = self.call.cotangents.iter().flatten().map(|(_, m)| m);
-        let all = args.chain(kwargs).chain(cotangents);
-        let inexact = all.filter(|m| m.dtype.is_inexact());
-        inexact.map(|m| largest(&m.to_data())).fold(0.0, f64::max)
     }
 }
 
@@ -282,10 +333,8 @@ impl<'a> Judge<'a> {
         let exact = call.result(of, i).filter(|e| e.shape == want.shape)?;
         let size = largest(exact);
         let single = matches!(want.dtype, Dtype::Float32 | Dtype::Complex64);
-        let mut cotangents = call.call.cotangents.iter().flatten();
-        let fewer = |m: &Memory| want.numel() < m.shape.iter().product();
-        let op = call.call.op.as_str();
-        let sums = SUMS.contains(&op) || of == Of::Gradient && cotangents.any(|(_, m)| fewer(m));
+        let op = call.call.op();
+        let sums = SUMS.contains(&op) || of == Of::Gradient && want.numel() < call.call.cotangent();
         let places = PLACES.contains(&op);
         // A place of n pixels errs n times as far as a number up to 1.
         let far = if places { 8.0 } else { 1.0 };
@@ -302,7 +351,7 @@ impl<'a> Judge<'a> {
             exact,
             precision,
             error: of_sums.max(of_solutions),
-            furthest: far * precision.furthest * size.max(call.largest()),
+            furthest: far * precision.furthest * size.max(call.call.largest()),
         })
     }
 
@@ -397,10 +446,9 @@ impl Precision {
     }
 }
 
-/// The call on the same values as float64 and complex128, or on such `moved` by a unit in the last place, every tensor
-/// row-major.
-fn widened(call: &Call, moved: bool) -> Call {
-    let value = |v: &Value<Memory>| match v.try_map(&mut |m| Ok::<_, Infallible>(wide(m, moved))) {
+/// The call in float64 and complex128, with what `wide` makes of each tensor.
+pub(crate) fn widened<M>(call: &Call<M>, wide: &impl Fn(&M) -> M) -> Call<M> {
+    let value = |v: &Value<M>| match v.try_map(&mut |m| Ok::<_, Infallible>(wide(m))) {
         Ok(v) => wide_dtypes(v),
         Err(never) => match never {},
     };
@@ -411,13 +459,14 @@ fn widened(call: &Call, moved: bool) -> Call {
         args: call.args.iter().map(value).collect(),
         kwargs: kwargs.map(|(k, v)| (k.clone(), value(v))).collect(),
         writes: call.writes,
-        cotangents: cotangents.map(|c| c.iter().map(|(i, m)| (*i, wide(m, moved))).collect()),
+        cotangents: cotangents.map(|c| c.iter().map(|(i, m)| (*i, wide(m))).collect()),
         after: call.after.clone(),
         eigenvalues: call.eigenvalues.clone(),
     }
 }
 
-fn wide(memory: &Memory, moved: bool) -> Memory {
+/// The same values as float64 and complex128, or such `moved` by a unit in the last place, row-major.
+pub(crate) fn wide(memory: &Memory, moved: bool) -> Memory {
     let data = memory.to_data();
     let unit = Precision::of(data.dtype).map_or(0.0, |p| f64::from(-p.digits).exp2());
     // Up and down without a pattern: by the bits of a multiplicative hash.
@@ -437,8 +486,8 @@ fn wide(memory: &Memory, moved: bool) -> Memory {
 }
 
 /// Dtypes that the call asks for.
-fn wide_dtypes(value: Value<Memory>) -> Value<Memory> {
-    let all = |v: Vec<_>| v.into_iter().map(wide_dtypes).collect();
+fn wide_dtypes<M>(value: Value<M>) -> Value<M> {
+    let all = |v: Vec<Value<M>>| v.into_iter().map(wide_dtypes).collect();
     match value {
         Value::Dtype(d) => Value::Dtype(wider(d)),
         Value::List(v) => Value::List(all(v)),
@@ -721,15 +770,15 @@ mod tests {
         let mut call = call("sum", Dtype::BFloat16, &[1.5, -2.0]);
         let dtypes = [Dtype::Float16, Dtype::Complex64, Dtype::Int32].map(Value::Dtype);
         call.kwargs = vec![("dtypes".to_string(), Value::List(dtypes.to_vec()))];
-        let wide = widened(&call, false);
-        let Value::Tensor(x) = &wide.args[0] else {
-            panic!("{wide:?}")
+        let widened = widened(&call, &|m| wide(m, false));
+        let Value::Tensor(x) = &widened.args[0] else {
+            panic!("{widened:?}")
         };
         assert_eq!(x.to_data(), floats(Dtype::Float64, &[1.5, -2.0]));
         assert!(x.requires_grad);
         let dtypes = [Dtype::Float64, Dtype::Complex128, Dtype::Int32].map(Value::Dtype);
-        assert_eq!(wide.kwargs[0].1, Value::List(dtypes.to_vec()));
-        let cotangents = wide.cotangents.unwrap();
+        assert_eq!(widened.kwargs[0].1, Value::List(dtypes.to_vec()));
+        let cotangents = widened.cotangents.unwrap();
         assert_eq!(cotangents[0].1.dtype, Dtype::Float64);
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::case::{After, Value};
 use crate::layouts::Memory;
+use crate::parts::{Operand, Parts};
 use crate::tensors::{Dtype, TensorData};
 use crate::training::optim::{Stepped, Steps};
 use crate::training::random::Draw;
@@ -11,17 +12,17 @@ use crate::training::schedule::{Rates, Schedule};
 
 /// One call by name.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct Call<M = Memory> {
     /// PyTorch's name of the operator.
     pub op: String,
     /// Positional arguments, the input first.
-    pub args: Vec<Value<Memory>>,
+    pub args: Vec<Value<M>>,
     /// Named arguments.
-    pub kwargs: Vec<(String, Value<Memory>)>,
+    pub kwargs: Vec<(String, Value<M>)>,
     /// The operator writes into its first argument, which must therefore be a copy of the leaf.
     pub writes: bool,
     /// If given, gradients are wanted: output number and cotangent.
-    pub cotangents: Option<Vec<(usize, Memory)>>,
+    pub cotangents: Option<Vec<(usize, M)>>,
     /// What is applied to each output before it is returned and differentiated; `None` where the output is not
     /// compared. Empty where outputs stay as they are.
     pub after: Vec<Option<Vec<After>>>,
@@ -40,11 +41,11 @@ impl Call {
 
 /// What came of a call.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct Outcome<D = TensorData> {
     /// The result's tensors in order; a number or boolean is a 0-d tensor.
-    pub outputs: Vec<TensorData>,
+    pub outputs: Vec<D>,
     /// One per leaf where gradients were wanted, `None` for no gradient; or why there are none.
-    pub grads: Option<Result<Vec<Option<TensorData>>, String>>,
+    pub grads: Option<Result<Vec<Option<D>>, String>>,
 }
 
 /// A layer to be built, loaded and run.
@@ -149,4 +150,20 @@ pub trait Executor: Sync {
     /// # Errors
     /// The error's text.
     fn print(&self, value: &Memory, doubled: bool) -> Result<String, String>;
+
+    /// Runs one call whose operands, results and gradients may be sparse.
+    ///
+    /// # Errors
+    /// The error's text; by default that there are no sparse tensors.
+    fn sparse(&self, _call: &Call<Operand<Memory>>) -> Result<Outcome<Operand>, String> {
+        Err("there are no sparse tensors here".to_string())
+    }
+
+    /// What is printed for a sparse tensor, or (`doubled`) for the tensor times 2.
+    ///
+    /// # Errors
+    /// The error's text; by default that there are no sparse tensors.
+    fn print_sparse(&self, _value: &Parts<Memory>, _doubled: bool) -> Result<String, String> {
+        Err("there are no sparse tensors here".to_string())
+    }
 }

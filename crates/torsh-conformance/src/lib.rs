@@ -17,7 +17,7 @@
 //! `DIR` holds `ops/NAME.json` with `ops/NAME.safetensors`, `promotion.json`, `printing.json`,
 //! `TIERS.json`, `modules` and `training`, or is one of these directories itself, or a zip archive
 //! of the same layout. The repository carries such archives of the core tier of operators, of the
-//! modules, of the training files and of the special functions ([`special`], which have a command of their own)
+//! modules, of the training files and of the special functions ([`special`], which have a command of their own), and of sparse tensors ([`sparse`], likewise)
 //! (`golden/*.zip`), made by `torsh-conformance pack DIR FILE`. `golden/points.zip` is made by `golden/points.py`: results
 //! and gradients at special points ([`points`]).
 
@@ -25,6 +25,7 @@
 
 // Their ops are called by name.
 use torsh_linalg as _;
+use torsh_sparse as _;
 use torsh_vision as _;
 
 pub mod bits;
@@ -40,12 +41,14 @@ pub mod layouts;
 pub mod modules;
 pub mod operators;
 pub mod panics;
+pub mod parts;
 pub mod points;
 pub mod pretrained;
 pub mod report;
 pub mod runner;
 pub mod section;
 pub mod source;
+pub mod sparse;
 pub mod special;
 pub mod tensors;
 pub mod text;

@@ -343,11 +343,11 @@ impl Report {
 }
 
 /// A message on one line.
-fn line(text: &str) -> String {
+pub(crate) fn line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn wrapped<'a>(
+pub(crate) fn wrapped<'a>(
     out: &mut String,
     title: &str,
     names: impl Iterator<Item = &'a str>,

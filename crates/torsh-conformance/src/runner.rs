@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::case::{Case, Expect, Gradient, OpFile, TensorRef, Value};
+use crate::case::{Case, Expect, Gradient, OpFile, Reference, TensorRef, Value};
 use crate::compare::{Of, compare, default_tolerance};
 use crate::dtypes_and_printing;
 use crate::exact::{Accepted, Exact};
@@ -231,19 +231,19 @@ pub fn run_file(
 }
 
 /// Why a case cannot be run where a dtype that it needs is lacking.
-fn lacking(case: &Case, executor: &dyn Executor) -> Option<String> {
+pub(crate) fn lacking<T: Reference>(case: &Case<T>, executor: &dyn Executor) -> Option<String> {
     let kwargs = case.kwargs.iter().map(|(_, v)| v);
     let asked = case
         .args
         .iter()
         .chain(kwargs)
-        .flat_map(|v| v.dtypes(&|r| r.dtype));
+        .flat_map(|v| v.dtypes(&|r| r.dtype()));
     let mut given = Vec::new();
     if let Expect::Outputs(outputs, gradient) = &case.expect {
-        given.extend(outputs.iter().map(|r| r.dtype));
+        given.extend(outputs.iter().map(|r| r.dtype()));
         if let Some(g) = gradient {
-            given.extend(g.cotangents.iter().map(|(_, r)| r.dtype));
-            given.extend(g.grads.iter().flatten().map(|r| r.dtype));
+            given.extend(g.cotangents.iter().map(|(_, r)| r.dtype()));
+            given.extend(g.grads.iter().flatten().map(|r| r.dtype()));
         }
     }
     asked.chain(given).find_map(|d| executor.lacks(d))
@@ -473,9 +473,9 @@ fn check(
 
 /// Whether a call that must fail failed well: an error that names the operator and says what was
 /// wrong with the arguments.
-pub(crate) fn refused(
+pub(crate) fn refused<O>(
     op: &str,
-    outcome: Result<Result<Outcome, String>, String>,
+    outcome: Result<Result<O, String>, String>,
 ) -> Result<(), String> {
     let text = match outcome {
         Err(panic) => return Err(panic),
@@ -495,20 +495,20 @@ pub(crate) fn refused(
 }
 
 /// The case's number, what it was made for, and its call.
-fn numbered(i: usize, case: &Case) -> String {
+pub(crate) fn numbered<T: Reference>(i: usize, case: &Case<T>) -> String {
     let Case { dtype, sample, .. } = case;
     format!("case {i} ({dtype}, sample {sample}) {}", written(case))
 }
 
 /// The call as one would write it, tensors as dtype and shape.
-pub(crate) fn written(case: &Case) -> String {
+pub(crate) fn written<T: Reference>(case: &Case<T>) -> String {
     let named = case.kwargs.iter().map(|(k, v)| format!("{k}={}", short(v)));
     let args: Vec<_> = case.args.iter().map(short).chain(named).collect();
     format!("{}({})", case.op, args.join(", "))
 }
 
-pub(crate) fn short(value: &Value<TensorRef>) -> String {
-    let list = |v: &[Value<TensorRef>]| v.iter().map(short).collect::<Vec<_>>().join(", ");
+pub(crate) fn short<T: Reference>(value: &Value<T>) -> String {
+    let list = |v: &[Value<T>]| v.iter().map(short).collect::<Vec<_>>().join(", ");
     match value {
         Value::None => "None".to_string(),
         Value::Bool(b) => b.to_string(),
@@ -517,7 +517,8 @@ pub(crate) fn short(value: &Value<TensorRef>) -> String {
         Value::Complex(re, im) => format!("({re:?}, {im:?}j)"),
         Value::Str(s) => format!("{s:?}"),
         Value::Dtype(d) => d.to_string(),
-        Value::Tensor(t) => format!("{}{:?}", t.dtype, t.shape),
+        Value::Layout(name) => name.clone(),
+        Value::Tensor(t) => t.told(),
         Value::List(v) => format!("[{}]", list(v)),
         Value::Tuple(v) => format!("({})", list(v)),
         Value::Slice(ends) => {

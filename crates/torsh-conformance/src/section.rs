@@ -54,10 +54,17 @@ impl Options {
         if !parts.contains(&part.as_str()) {
             return Err(format!("{section} has {}, no {part}", parts.join(", ")));
         }
-        let mut options = Options {
-            part: part.clone(),
-            ..Options::default()
-        };
+        let mut options = Options::flags(section, own, rest)?;
+        options.part.clone_from(part);
+        Ok((source.into(), options))
+    }
+
+    /// Reads the flags of a section, after its directory and its part.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn flags(section: &str, own: &[&str], rest: &[String]) -> Result<Options, String> {
+        let mut options = Options::default();
         let mut rest = rest.iter().peekable();
         while let Some(arg) = rest.next() {
             match arg.as_str() {
@@ -85,7 +92,7 @@ impl Options {
                 other => return Err(format!("{section} has no flag {other}")),
             }
         }
-        Ok((source.into(), options))
+        Ok(options)
     }
 
     /// Whether the case with this number and name runs.

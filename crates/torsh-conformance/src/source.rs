@@ -13,7 +13,7 @@ use crate::case::OpFile;
 use crate::tiers::{Tier, Tiers};
 
 /// The kinds of golden files, each in a directory of its name.
-pub const SECTIONS: [&str; 8] = [
+pub const SECTIONS: [&str; 9] = [
     "ops",
     "decompose",
     "modules",
@@ -22,6 +22,7 @@ pub const SECTIONS: [&str; 8] = [
     "points",
     "models",
     "text",
+    "sparse",
 ];
 
 /// A set of golden files.
@@ -65,10 +66,13 @@ impl Source {
                 sections.insert(name, path.join(name));
             }
         }
+        let named = |s: &&&str| path.file_name().is_some_and(|n| n == **s);
+        let section = SECTIONS.iter().find(named).copied();
         let beside = ["promotion.json", "printing.json"]
             .iter()
             .any(|f| path.join(f).is_file());
-        if !sections.is_empty() || beside {
+        // A section may have its own `printing.json`.
+        if !sections.is_empty() || beside && section.is_none() {
             let tiers = path.join("TIERS.json");
             return Ok(Source(Kind::Directory {
                 root: Some(path),
@@ -81,13 +85,32 @@ impl Source {
                 &"neither ops, modules, training or special inside, nor .json files",
             ));
         }
-        let named = |s: &&&str| path.file_name().is_some_and(|n| n == **s);
-        let section = SECTIONS.iter().find(named).copied().unwrap_or("ops");
-        sections.insert(section, path.clone());
+        sections.insert(section.unwrap_or("ops"), path.clone());
         let tiers = path.parent().unwrap_or(&path).join("TIERS.json");
         Ok(Source(Kind::Directory {
             root: None,
             sections,
+            tiers,
+        }))
+    }
+
+    /// Opens a directory of one section, whatever its name, or what [`Source::open`] opens.
+    ///
+    /// # Errors
+    /// As [`Source::open`].
+    pub fn open_section(path: &Path, section: &'static str) -> Result<Source, String> {
+        if path.is_file() || path.join(section).is_dir() {
+            return Source::open(path);
+        }
+        let fail = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+        let path = path.canonicalize().map_err(|e| fail(&e))?;
+        if stems(&path)?.is_empty() {
+            return Err(fail(&"no .json files"));
+        }
+        let tiers = path.parent().unwrap_or(&path).join("TIERS.json");
+        Ok(Source(Kind::Directory {
+            root: None,
+            sections: BTreeMap::from([(section, path)]),
             tiers,
         }))
     }
@@ -178,7 +201,8 @@ fn stems(directory: &Path) -> Result<Vec<String>, String> {
 }
 
 /// Writes the archive that the tests run: the operators of the core tier, promotion, printing and
-/// the tiers, or, where the source has none of these, all of its decompositions, modules, training files and texts. Of a source
+/// the tiers, or, where the source has none of these, all of its decompositions, modules, training files, texts and
+/// sparse tensors. Of a source
 /// of vision models, everything. Returns how many files of cases it holds.
 ///
 /// # Errors
@@ -202,7 +226,14 @@ pub fn pack(source: &Source, to: &Path) -> Result<usize, String> {
     let core = !ops.is_empty() && models.is_empty();
     let sections: &[&str] = match (core, models.is_empty()) {
         (true, _) => &["ops"],
-        (false, true) => &["decompose", "modules", "training", "special", "text"],
+        (false, true) => &[
+            "decompose",
+            "modules",
+            "training",
+            "special",
+            "text",
+            "sparse",
+        ],
         (false, false) => &["models", "ops"],
     };
     let mut packed = 0;

@@ -250,6 +250,7 @@ mod tests {
                 .collect(),
             after: Vec::new(),
             eigenvalues: false,
+            dense: false,
             expect: Expect::Error(String::new()),
         };
         let int = Value::Int;

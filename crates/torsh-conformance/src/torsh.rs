@@ -3,12 +3,13 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use torsh_core::{DType, Device, TorshError};
-use torsh_tensor::{Tensor, Value as Arg, ops};
+use torsh_tensor::{Operand as TensorOperand, Tensor, TensorLayout, Value as Arg, ops};
 
 use crate::case::Value;
 use crate::executor::{Call, Executor, ModuleCall, ModuleOutcome, Outcome};
 use crate::layouts::Memory;
 use crate::modules;
+use crate::parts::{Operand, Parts};
 use crate::tensors::{Dtype, Element, TensorData};
 use crate::training::{optim, random, runs, schedule, schedulers};
 
@@ -18,7 +19,7 @@ pub struct Torsh;
 
 impl Executor for Torsh {
     fn has(&self, op: &str) -> bool {
-        ops::find(op).is_some()
+        ops::find(op).is_some() || METHODS.contains(&op)
     }
 
     fn call(&self, call: &Call) -> Result<Outcome, String> {
@@ -46,26 +47,102 @@ impl Executor for Torsh {
     }
 
     fn print(&self, value: &Memory, doubled: bool) -> Result<String, String> {
-        let tensor = tensor(value, Device::Cpu)?;
-        if !doubled {
-            return Ok(tensor.to_string());
-        }
-        match ops::call("mul", &[Arg::Tensor(tensor), Arg::Int(2)], &[]).map_err(text)? {
-            Arg::Tensor(product) => Ok(product.to_string()),
-            other => Err(format!("mul gave {other:?}")),
-        }
+        printed(tensor(value, Device::Cpu)?, doubled)
+    }
+
+    fn sparse(&self, call: &Call<Operand<Memory>>) -> Result<Outcome<Operand>, String> {
+        call_on(Device::Cpu, call)
+    }
+
+    fn print_sparse(&self, value: &Parts<Memory>, doubled: bool) -> Result<String, String> {
+        printed(value.tensor(Device::Cpu)?, doubled)
+    }
+}
+
+fn printed(tensor: Tensor, doubled: bool) -> Result<String, String> {
+    if !doubled {
+        return Ok(tensor.to_string());
+    }
+    match ops::call("mul", &[Arg::Tensor(tensor), Arg::Int(2)], &[]).map_err(text)? {
+        Arg::Tensor(product) => Ok(product.to_string()),
+        other => Err(format!("mul gave {other:?}")),
+    }
+}
+
+/// A tensor of a call, as ToRSh's own, and back.
+pub(crate) trait Given {
+    /// What results are read as.
+    type Data;
+
+    /// The tensor on a device, a leaf.
+    fn tensor(&self, device: Device) -> Result<Tensor, String>;
+
+    /// Whether its gradient may be asked for.
+    fn requires_grad(&self) -> bool;
+
+    /// The values of a result.
+    fn read(tensor: &Tensor) -> Result<Self::Data, String>;
+
+    /// Of values that are no tensor's.
+    fn number(data: TensorData) -> Self::Data;
+}
+
+impl Given for Memory {
+    type Data = TensorData;
+
+    fn tensor(&self, device: Device) -> Result<Tensor, String> {
+        tensor(self, device)
+    }
+
+    fn requires_grad(&self) -> bool {
+        self.requires_grad
+    }
+
+    fn read(tensor: &Tensor) -> Result<TensorData, String> {
+        data(tensor)
+    }
+
+    fn number(data: TensorData) -> TensorData {
+        data
     }
 }
 
 /// Runs one call on a device: its tensors are moved there, and results and gradients read back.
-pub(crate) fn call_on(device: Device, call: &Call) -> Result<Outcome, String> {
+pub(crate) fn call_on<M: Given>(
+    device: Device,
+    call: &Call<M>,
+) -> Result<Outcome<M::Data>, String> {
     let done = outcome(device, call);
     // What was found wrong after the call returned belongs to it, and to no later one.
     let late = torsh_tensor::devices::synchronize(device).map_err(text);
     done.and_then(|outcome| late.map(|()| outcome))
 }
 
-fn outcome(device: Device, call: &Call) -> Result<Outcome, String> {
+/// Methods of tensors that no call by name has.
+const METHODS: [&str; 3] = ["add_", "detach", "mul_"];
+
+fn method(op: &str, args: &[Arg]) -> Result<Arg, String> {
+    let Some(Arg::Tensor(x)) = args.first() else {
+        return Err(format!("{op} of what is no tensor"));
+    };
+    let operand = || match args.get(1) {
+        Some(Arg::Tensor(t)) => Ok(TensorOperand::from(t)),
+        Some(number) => number
+            .number()
+            .map(TensorOperand::Number)
+            .ok_or_else(|| format!("{op} of {number:?}")),
+        None => Err(format!("{op} without a second operand")),
+    };
+    match op {
+        "add_" => x.add_(operand()?),
+        "mul_" => x.mul_(operand()?),
+        _ => Ok(x.detach()),
+    }
+    .map(Arg::Tensor)
+    .map_err(text)
+}
+
+fn outcome<M: Given>(device: Device, call: &Call<M>) -> Result<Outcome<M::Data>, String> {
     let mut leaves = Vec::new();
     let mut args = Vec::new();
     for value in &call.args {
@@ -95,7 +172,10 @@ fn outcome(device: Device, call: &Call) -> Result<Outcome, String> {
     products_of_factors(&call.op, &mut args)?;
     let mut outputs = Vec::new();
     let seeded = seeded(&call.op);
-    let result = ops::call(&call.op, &args, &kwargs).map_err(text)?;
+    let result = match METHODS.contains(&call.op.as_str()) {
+        true => method(&call.op, &args),
+        false => ops::call(&call.op, &args, &kwargs).map_err(text),
+    }?;
     torsh_tensor::devices::synchronize(device).map_err(text)?;
     flatten(result, &mut outputs)?;
     drop(seeded);
@@ -107,6 +187,10 @@ fn outcome(device: Device, call: &Call) -> Result<Outcome, String> {
             let Output::Tensor(t) = output else {
                 return Err(format!("{} of an output that is no tensor", after.op));
             };
+            // A strided result is dense already.
+            if after.op == "to_dense" && t.layout().is_strided() {
+                continue;
+            }
             let args: Vec<Arg> = [Arg::Tensor(t.clone())]
                 .into_iter()
                 .chain(after.args.iter().map(|i| Arg::Int(*i)))
@@ -134,10 +218,13 @@ fn outcome(device: Device, call: &Call) -> Result<Outcome, String> {
         }
         grads
             .iter()
-            .map(|g| g.as_ref().map(data).transpose())
+            .map(|g| g.as_ref().map(M::read).transpose())
             .collect()
     });
-    let outputs = outputs.iter().map(Output::data).collect::<Result<_, _>>()?;
+    let outputs = outputs
+        .iter()
+        .map(Output::read::<M>)
+        .collect::<Result<_, _>>()?;
     Ok(Outcome { outputs, grads })
 }
 
@@ -181,7 +268,7 @@ fn in_order_of(expected: &TensorData, outputs: &mut [Output]) -> Result<(), Stri
 }
 
 /// Whether a call makes tensors of numbers alone, on the device that its argument names.
-fn creates(call: &Call) -> bool {
+fn creates<M>(call: &Call<M>) -> bool {
     let kwargs = call.kwargs.iter().map(|(_, v)| v);
     let mut tensors = call.args.iter().chain(kwargs).flat_map(Value::tensors);
     tensors.next().is_none()
@@ -251,6 +338,13 @@ pub(crate) fn dtype(dtype: Dtype) -> Result<DType, String> {
     dtype.name().parse().map_err(text)
 }
 
+/// The layout of a name as `csr`, in ToRSh's own terms.
+pub(crate) fn layout(name: &str) -> Result<TensorLayout, String> {
+    let known = TensorLayout::from_name(name);
+    let known = known.or_else(|| TensorLayout::from_name(&format!("sparse_{name}")));
+    known.ok_or_else(|| format!("unknown layout {name}"))
+}
+
 /// Moves the whole buffer to the device, then takes the strided window there.
 pub(crate) fn tensor(memory: &Memory, device: Device) -> Result<Tensor, String> {
     let dtype = dtype(memory.dtype)?;
@@ -271,12 +365,12 @@ pub(crate) fn tensor(memory: &Memory, device: Device) -> Result<Tensor, String> 
     Ok(window)
 }
 
-fn argument(
-    value: &Value<Memory>,
+fn argument<M: Given>(
+    value: &Value<M>,
     device: Device,
     leaves: &mut Vec<Tensor>,
 ) -> Result<Arg, String> {
-    let mut list = |v: &[Value<Memory>]| {
+    let mut list = |v: &[Value<M>]| {
         v.iter()
             .map(|x| argument(x, device, leaves))
             .collect::<Result<Vec<_>, _>>()
@@ -289,9 +383,10 @@ fn argument(
         Value::Complex(re, im) => Arg::Complex(num_complex::Complex::new(*re, *im)),
         Value::Str(s) => Arg::Str(s.clone()),
         Value::Dtype(d) => Arg::DType(dtype(*d)?),
+        Value::Layout(name) => Arg::Layout(layout(name)?),
         Value::Tensor(memory) => {
-            let tensor = tensor(memory, device)?;
-            if memory.requires_grad {
+            let tensor = memory.tensor(device)?;
+            if memory.requires_grad() {
                 leaves.push(tensor.clone());
             }
             Arg::Tensor(tensor)
@@ -310,10 +405,10 @@ enum Output {
 }
 
 impl Output {
-    fn data(&self) -> Result<TensorData, String> {
+    fn read<M: Given>(&self) -> Result<M::Data, String> {
         match self {
-            Output::Tensor(t) => data(t),
-            Output::Number(n) => Ok(n.clone()),
+            Output::Tensor(t) => M::read(t),
+            Output::Number(n) => Ok(M::number(n.clone())),
         }
     }
 }
@@ -347,9 +442,9 @@ fn flatten(value: Arg, out: &mut Vec<Output>) -> Result<(), String> {
     Ok(())
 }
 
-fn gradients(
+fn gradients<M: Given>(
     outputs: &[Output],
-    cotangents: &[(usize, Memory)],
+    cotangents: &[(usize, M)],
     device: Device,
     leaves: &[Tensor],
 ) -> Result<Vec<Option<Tensor>>, String> {
@@ -359,7 +454,7 @@ fn gradients(
             Some(Output::Tensor(t)) => differentiated.push(t.clone()),
             _ => return Err(format!("output {i} is no tensor")),
         }
-        seeds.push(Some(tensor(cotangent, device)?));
+        seeds.push(Some(cotangent.tensor(device)?));
     }
     torsh_tensor::grad(&differentiated, leaves, &seeds, false, false, true).map_err(text)
 }

@@ -6,4 +6,5 @@ mod golden;
 mod modules_training;
 mod runner;
 mod source;
+mod sparse;
 mod text;

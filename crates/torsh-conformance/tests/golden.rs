@@ -7,6 +7,7 @@ use torsh_conformance::points;
 use torsh_conformance::report::{Group, Report};
 use torsh_conformance::runner::{self, Options};
 use torsh_conformance::source::Source;
+use torsh_conformance::sparse;
 use torsh_conformance::special;
 use torsh_conformance::tiers::Tier;
 use torsh_conformance::torsh::Torsh;
@@ -92,6 +93,34 @@ fn special_functions_are_exact() {
     assert_eq!(report.regions.len(), 418);
     assert_eq!(report.points(), 27098);
     assert_eq!(report.exact, 2 * 1039);
+}
+
+/// Results, gradients, refused calls and prints of sparse tensors, in every arrangement.
+#[test]
+fn every_case_of_sparse_tensors_passes() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/sparse.zip");
+    let source = Source::open(&path).unwrap();
+    let report = sparse::run(&source, &Torsh, &sparse::Options::default()).unwrap();
+    assert_eq!(report.failed(), 0, "\n{}", report.text(false));
+    assert_eq!(report.skipped.len(), sparse::DEFECTS.len());
+    let counts = [
+        report.cases,
+        report.gradients,
+        report.refused,
+        report.prints,
+    ];
+    let skipped = sparse::DEFECTS.len();
+    assert_eq!(
+        counts,
+        [1755 - skipped, 1020, 45, 17],
+        "\n{}",
+        report.text(false)
+    );
+    assert!(
+        report.arrangements.iter().all(|&n| n > 450),
+        "\n{}",
+        report.text(false)
+    );
 }
 
 /// Ties, corners, bounds, zeros, infinities, nan and extremes: every difference from PyTorch is listed.

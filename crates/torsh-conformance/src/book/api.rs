@@ -156,7 +156,7 @@ pub struct Api {
 }
 
 /// The crates whose names the book tells.
-pub const CRATES: [&str; 13] = [
+pub const CRATES: [&str; 14] = [
     "torsh_core",
     "torsh_tensor",
     "torsh_functional",
@@ -169,11 +169,12 @@ pub const CRATES: [&str; 13] = [
     "torsh_profiler",
     "torsh_debug",
     "torsh_linalg",
+    "torsh_sparse",
     "torsh",
 ];
 
 /// Modules of the crate `torsh` that have all names of a crate of their own.
-const AGAIN: [&str; 2] = ["train::", "hub::"];
+const AGAIN: [&str; 3] = ["train::", "hub::", "sparse::"];
 
 impl Api {
     /// Reads the pages under a folder such as `target/doc`.
@@ -260,7 +261,13 @@ impl Api {
 
     /// A method of `Tensor`.
     pub fn tensor(&self, method: &str) -> Option<&Signature> {
-        self.find("torsh_tensor", "Tensor")?.methods.get(method)
+        let own = self.find("torsh_tensor", "Tensor")?.methods.get(method);
+        own.or_else(|| self.find("torsh_sparse", "SparseExt")?.methods.get(method))
+    }
+
+    /// A function of `sparse::`.
+    pub fn sparse(&self, name: &str) -> Option<&Signature> {
+        self.find("torsh_sparse", name)?.signature.as_ref()
     }
 
     /// A function of `F::`.

@@ -16,6 +16,15 @@ const RENAMED: &[(&str, &str)] = &[
     ("lu", "lu_factor"),
     ("svd", "old_svd"),
     ("vander", "old_vander"),
+    ("sparse_bsc_tensor", "bsc"),
+    ("sparse_bsr_tensor", "bsr"),
+    ("sparse_compressed_tensor", "compressed"),
+    ("sparse_coo_tensor", "coo"),
+    ("sparse_csc_tensor", "csc"),
+    ("sparse_csr_tensor", "csr"),
+    ("sparse_mask", "mask"),
+    ("sparse_resize_", "resize"),
+    ("sparse_resize_and_clear_", "resize_and_clear"),
 ];
 
 /// What PyTorch's name also is, by another method.
@@ -128,6 +137,12 @@ pub fn of(api: &Api, name: &str) -> Forms {
         }
         return forms;
     }
+    if let Some(own) = name
+        .strip_prefix("sparse.")
+        .filter(|n| api.sparse(n).is_some())
+    {
+        return of_module(api, "sparse", |n| api.sparse(n), own);
+    }
     let base = renamed(name);
     let mut forms = Forms::default();
     let receiver = |s: &Signature| if s.method { "x." } else { "Tensor::" };
@@ -196,6 +211,14 @@ pub fn of(api: &Api, name: &str) -> Forms {
                 forms.options = linalg.options;
             }
         }
+    }
+    if forms.function.is_none() && forms.calls.is_empty() {
+        let sparse = of_module(api, "sparse", |n| api.sparse(n), base);
+        match name.ends_with('_') {
+            true => forms.in_place.extend(sparse.function),
+            false => forms.function = sparse.function,
+        }
+        forms.options.extend(sparse.options);
     }
     forms
 }

@@ -28,7 +28,7 @@ const FAMILIES: &[Family] = &[
     ),
     (
         "Sparse tensors",
-        "Every tensor is strided; sparse layouts are not there yet.",
+        "The layouts are there; these names are not.",
         |n, l| {
             piece(
                 l,

@@ -131,6 +131,7 @@ const NAMESPACES: &[(&str, &[&str], &str)] = &[
     ("amp.", &["torsh_optim"], ""),
     ("Tensor.", &[], ""),
     ("linalg.", &[], ""),
+    ("sparse.", &[], ""),
     ("fft.", &[], ""),
     ("special.", &[], ""),
     (
@@ -186,9 +187,9 @@ pub fn find(api: &Api, prelude: &str, name: &str) -> Option<Found> {
     let last = &name[prefix.len()..];
     if matches!(
         *prefix,
-        "" | "Tensor." | "nn.functional." | "linalg." | "special." | "fft."
+        "" | "Tensor." | "nn.functional." | "linalg." | "sparse." | "special." | "fft."
     ) {
-        let plain = !matches!(*prefix, "linalg." | "special." | "fft.");
+        let plain = !matches!(*prefix, "linalg." | "sparse." | "special." | "fft.");
         let known = torsh_tensor::ops::find(if plain { last } else { name });
         let base = match &known {
             Some(records) => records[0].base_name(),
@@ -200,7 +201,8 @@ pub fn find(api: &Api, prelude: &str, name: &str) -> Option<Found> {
             let other = torsh_tensor::ops::find(last.trim_end_matches('_'));
             let other = other.map(|r| format!("{}_", forms::last(r[0].base_name())));
             let writes = |m: &str| Some(call("x.", m, api.tensor(m)?));
-            let form = writes(last).or_else(|| writes(&other?))?;
+            let form = writes(last).or_else(|| writes(&other?));
+            let form = form.or_else(|| forms::of(api, last).in_place.into_iter().next())?;
             return Some(Found::of(form));
         }
         let own = forms::of(api, last);

@@ -13,7 +13,7 @@ struct Part {
     holds: fn(&str) -> bool,
 }
 
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 6] = [
     Part {
         title: "Tensors: `torch` and `torch.Tensor`",
         holds: |n| !n.contains('.'),
@@ -29,6 +29,10 @@ const PARTS: [Part; 5] = [
     Part {
         title: "`torch.fft` and `torch.signal.windows`",
         holds: |n| n.starts_with("fft.") || n.starts_with("signal.windows."),
+    },
+    Part {
+        title: "`torch.sparse`",
+        holds: |n| n.starts_with("sparse."),
     },
     Part {
         title: "`torch.masked`",

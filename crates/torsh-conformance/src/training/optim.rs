@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 use torsh_optim::{
     ASGD, Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, LBFGS, Muon, NAdam, Optimizer,
-    ParamGroup, RAdam, RMSprop, Rprop, SGD, StateValue,
+    ParamGroup, RAdam, RMSprop, Rprop, SGD, SparseAdam, StateValue,
 };
 use torsh_tensor::{Device, Result, Tensor, TorshError};
 
@@ -216,6 +216,7 @@ pub(super) fn build(
     }
     Ok(Some(of!(
         Adadelta Adafactor Adagrad Adam AdamW Adamax ASGD LBFGS Muon NAdam RAdam RMSprop Rprop SGD
+        SparseAdam
     )))
 }
 

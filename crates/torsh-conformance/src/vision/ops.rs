@@ -73,6 +73,7 @@ impl RawCase {
             expect,
             after: Vec::new(),
             eigenvalues: false,
+            dense: false,
             op: format!("torchvision::{}", self.op),
         };
         Ok((case, self.seed))
