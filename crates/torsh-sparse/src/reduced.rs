@@ -48,8 +48,8 @@ impl SpmmReduce {
     }
 }
 
-/// [`mm`](crate::mm) with another reduction of the products than their sum: of the stored elements of a row alone, as for the messages
-/// that the neighbours of a node send (`torch.sparse.mm(a, b, reduce)`).
+/// [`mm`](crate::mm) with another reduction of the products than their sum: of the stored elements of a row alone, as for the
+/// messages that the neighbours of a node send (`torch.sparse.mm(a, b, reduce)`).
 ///
 /// `a` is sparse, `b` strided. Of equal products the first has the gradient of a largest or smallest one.
 ///
@@ -64,7 +64,7 @@ impl SpmmReduce {
 /// ```
 ///
 /// # Errors
-/// As [`mm`]; another word than `sum`, `mean`, `amax` and `amin`; with one of these an `a` that is not sparse or a `b` that is,
+/// As [`mm`](crate::mm); another word than `sum`, `mean`, `amax` and `amin`; with one of these an `a` that is not sparse or a `b` that is,
 /// and largest and smallest products of complex numbers.
 #[torsh_tensor::names_caller]
 pub fn spmm(a: &Tensor, b: &Tensor, reduce: impl Into<SpmmReduce>) -> Result<Tensor> {
