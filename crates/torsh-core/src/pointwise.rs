@@ -13,6 +13,7 @@
 //!     float |x| x.sin::<A>();                                    real floating-point types
 //!     complex |x| x.sin();                                       complex types
 //!     grad [x] |c| c.g().mul(c.x()?.cos()?.conj()?);             one per tensor operand
+//!     zero any;                                                  it gives 0 for 0
 //!     samples (-3.0, 3.0);                                       where gradcheck draws each operand
 //!     example [0.0, 1.0] ~ [0.0, 0.841471];                      the doc test of method and function
 //! }
@@ -44,6 +45,9 @@
 //! lack its kernel; it reads `c.x()?`, `c.y()?`, `c.z()?`, `c.operand(1)?` (tensor or number) and
 //! `c.number(..)?`. An op whose rows have no `grad` is not differentiable, and says so when asked.
 //!
+//! `zero any`, behind `define`: the op of one operand gives 0 for 0, so that it runs on the stored values of a sparse one;
+//! `linear` or `flat` in place of `any` says more, as [`KeepsZeros`] has it.
+//!
 //! `example [0.0, 1.0] ~ [0.0, 0.841471];`, the last section: operands and result of the doc test that
 //! [`row_example!`](crate::row_example) makes for the op's method and function. `~` compares within the tolerance of
 //! `allclose`, `=>` exactly. A second operand follows a comma.
@@ -58,6 +62,23 @@ mod special;
 mod unary;
 
 use crate::kernel::KernelKey;
+
+/// What is known of an op of one operand that gives 0 for 0.
+///
+/// ```
+/// use torsh_core::pointwise::KeepsZeros;
+/// // The negative of a sum is the sum of the negatives; its square root is not the sum of roots.
+/// assert_ne!(KeepsZeros::Linear, KeepsZeros::Any);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeepsZeros {
+    /// The result of a sum is the sum of the results: an element of a sparse operand may be stored in several terms.
+    Linear,
+    /// It needs the whole value of an element.
+    Any,
+    /// As `Any`, and its derivative is 0: the gradient stores nothing.
+    Flat,
+}
 
 macro_rules! kernel_enum {
     // Accumulates the keys of all three lists, then writes the enum.

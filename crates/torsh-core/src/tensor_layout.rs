@@ -60,6 +60,24 @@ impl TensorLayout {
         }
     }
 
+    /// The name of PyTorch's enumerator, which its errors show: `SparseCsr`, and `Sparse` for COO.
+    ///
+    /// ```
+    /// use torsh_core::TensorLayout;
+    /// assert_eq!(TensorLayout::SparseCsr.enum_name(), "SparseCsr");
+    /// assert_eq!(TensorLayout::SparseCoo.enum_name(), "Sparse");
+    /// ```
+    pub const fn enum_name(self) -> &'static str {
+        match self {
+            TensorLayout::Strided => "Strided",
+            TensorLayout::SparseCoo => "Sparse",
+            TensorLayout::SparseCsr => "SparseCsr",
+            TensorLayout::SparseCsc => "SparseCsc",
+            TensorLayout::SparseBsr => "SparseBsr",
+            TensorLayout::SparseBsc => "SparseBsc",
+        }
+    }
+
     /// The layout of a name, with or without `torch.` before it.
     ///
     /// ```

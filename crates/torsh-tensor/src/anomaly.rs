@@ -66,10 +66,7 @@ fn counts(t: &Tensor) -> Result<[i64; 2]> {
     if !t.dtype().is_differentiable() || t.device() == Device::Meta || t.numel() == 0 {
         return Ok([0, 0]);
     }
-    let t = match t.is_strided() {
-        true => t.detach(),
-        false => crate::sparse::values(&t.detach())?,
-    };
+    let t = t.stored();
     let bad = |mask: Tensor| mask.sum()?.item::<i64>();
     match bad(t.isfinite()?.logical_not()?)? {
         0 => Ok([0, 0]),

@@ -14,6 +14,7 @@ mod inplace;
 mod open;
 mod pointwise;
 mod recording;
+pub(crate) mod sparse;
 mod views;
 
 use std::panic::Location;
@@ -26,13 +27,13 @@ use torsh_core::{
 
 use crate::Tensor;
 use crate::autocast::Autocast;
-use crate::memory::Memory;
+use crate::memory::{Creation, Memory, ViewOf};
 use crate::mode;
 use crate::node::{Input, InputSpec, Kind, Node, Output, Saved, SavedArg};
 use crate::observe;
 use crate::raw::{self, Launch};
 use crate::record::{Backward, OpRecord, PlanCx, Pointwise, Rule, Spec, ViewCx};
-use crate::tensor::{Creation, Inner, Meta, State, ViewOf};
+use crate::tensor::{Inner, Meta, State};
 
 pub use devices::{
     DefinitionCx, Fallback, default_device, definitions_used, fallback, fallbacks,
@@ -42,11 +43,13 @@ pub(crate) use devices::{
     allocate, assert_later, common_device, holds, is_number, misplaced, widest,
 };
 use devices::{find_kernel, lacks_kernel, without_kernel, write_without_kernel};
+use inplace::snapshot;
 pub(crate) use inplace::{call_inplace, update, write_fresh, write_into};
 use pointwise::{broadcast_shape, pointwise, pointwise_dtypes, promoted, run_pointwise, uniform};
 pub(crate) use pointwise::{memory_order_strides, promotion};
-pub(crate) use recording::{attach, make_node, recorded};
+pub(crate) use recording::{attach, make_node};
 use recording::{record_all, record_one, recording};
+pub(crate) use sparse::{by_rule, call1 as call_rule, in_place_by_rule, no_rule};
 use views::view;
 pub(crate) use views::{becomes, call_views, make_view};
 
@@ -117,7 +120,7 @@ fn in_op(
 
 /// [`in_op`] of an op without a record.
 #[cold]
-pub(crate) fn in_op_named(
+fn in_op_named(
     e: TorshError,
     op: &'static str,
     args: &[Arg<'_>],
@@ -301,8 +304,8 @@ fn structural(
     attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
-    if crate::sparse::any(args) {
-        return crate::sparse::dispatch(record, args, attrs);
+    if sparse::any(args) {
+        return sparse::dispatch(record, args, attrs);
     }
     match plan(&PlanCx { args, attrs }) {
         // A plan is large, so it is not moved.

@@ -43,7 +43,7 @@ impl fmt::Display for Tensor {
 
 /// The text of a sparse tensor.
 fn sparse(x: &Tensor, pattern: &Pattern, options: &PrintOptions) -> Result<String> {
-    let values = crate::sparse::values(&x.detach())?;
+    let values = x.stored();
     let named = match (pattern.compressed_indices(), pattern.layout().by_rows()) {
         (Some(compressed), true) => vec![
             ("crow_indices", compressed),

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use torsh_core::attrs::NONE;
 
-use torsh_core::{Attributes, Result, Shared, TorshError};
+use torsh_core::{Attributes, Result, Shared, TorshError, alloc};
 
 use crate::Tensor;
 use crate::mode;
@@ -583,11 +583,25 @@ fn check_nan(node: &Node, results: &Grads) -> Result<()> {
 
 /// Whether an element is nan; of a sparse gradient, a stored one.
 fn has_nan(g: &Tensor) -> Result<bool> {
-    let g = match g.is_strided() {
-        true => g.clone(),
-        false => crate::sparse::values(g)?,
-    };
+    let g = g.stored();
     Ok(g.ne(&g)?.sum()?.item::<i64>()? > 0)
+}
+
+/// Refuses to lay out a gradient of all elements of a sparse leaf that has no room in memory.
+fn room_for(leaf: &Tensor, g: &Tensor) -> Result<()> {
+    let whole = !leaf.is_strided() && g.is_strided() && g.device().is_host();
+    if !whole || alloc::check(g.numel(), g.dtype().size()).is_ok() {
+        return Ok(());
+    }
+    Err(TorshError::failed(
+        "backward",
+        format!(
+            "the gradient of {} ({}) is strided, and does not fit the memory",
+            leaf.describe(),
+            leaf.layout()
+        ),
+    )
+    .with_hint("sparse::sum, sparse::mm and other functions of sparse:: give a gradient of its own pattern"))
 }
 
 /// Adds a gradient to a leaf's `.grad`.
@@ -598,9 +612,11 @@ fn accumulate(leaf: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
         None => {
             // The leaf takes over a buffer without other owners. A shared buffer is copied, so that
             // a write to one `.grad` is never visible in another.
-            let own = if create_graph || (g.owns_buffer() && g.stride() == leaf.stride()) {
+            let laid_out = g.stride() == leaf.stride() || !leaf.is_strided();
+            let own = if create_graph || (g.owns_buffer() && laid_out) {
                 g
             } else {
+                room_for(leaf, &g)?;
                 g.detach().copy_like(leaf)?
             };
             s.grad = Some(own);

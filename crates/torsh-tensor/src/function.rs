@@ -5,11 +5,11 @@ use torsh_core::{Result, TorshError};
 
 use crate::Tensor;
 use crate::call::{attach, becomes, make_view};
+use crate::memory::Creation;
 use crate::mode;
 use crate::node::{
     CustomBackward, Input, InputSpec, Kind, Node, Output, Saved, SavedArg, SavedSet, Source,
 };
-use crate::tensor::Creation;
 
 /// Makes `outputs`, which were computed from `inputs` without recording, the results of one node
 /// whose derivative is `f`. Outputs whose bit in `constant` is set get no gradient.

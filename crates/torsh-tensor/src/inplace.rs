@@ -16,11 +16,12 @@ use torsh_core::{
 };
 
 use crate::Tensor;
+use crate::memory::{Creation, ViewOf};
 use crate::mode;
 use crate::node::{CopySlices, Edge, Input, InputSpec, Kind, Node, Output, SavedSet};
 use crate::ops::{complex, strided};
 use crate::record::OpRecord;
-use crate::tensor::{Creation, Meta, ViewOf};
+use crate::tensor::Meta;
 
 /// Refuses an in-place op that cannot be recorded, before anything is written.
 pub(crate) fn check(target: &Tensor, recorded: bool) -> Result<()> {

@@ -178,7 +178,7 @@ pub use ops::sample_norm::{
     RmsNormOptions,
 };
 pub use ops::scan::DiffOptions;
-pub use ops::scatter::ScatterReduceOptions;
+pub use ops::scatter::{GatherOptions, ScatterReduceOptions};
 pub use ops::signal::stft::{IstftOptions, StftOptions};
 pub use ops::signal::windows::{
     HammingWindowOptions, KaiserWindowOptions, PeriodicWindowOptions, bartlett_window,

@@ -3,15 +3,12 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use torsh_core::{
-    DType, Layout, OnceBox, Result, Shape, Shared, Storage, Strides, TensorLayout, TorshError,
-};
+use torsh_core::{DType, Result, Shape, Shared, Storage, TensorLayout, TorshError};
 
 use crate::Tensor;
-use crate::tensor::{Inner, Meta, ViewOf};
+use crate::mode;
 
 /// Where a tensor's elements are.
 pub(crate) enum Memory {
@@ -65,22 +62,73 @@ impl Memory {
     }
 }
 
+/// Where a differentiable view comes from.
+pub(crate) struct ViewOf {
+    /// The tensor at the root, itself no view. Its share of the storage is the view's as well: a
+    /// second one would be two more atomic instructions for every view.
+    pub(crate) base: Tensor,
+    pub(crate) creation: Creation,
+    /// The storage's version when the view was made.
+    pub(crate) version: u64,
+}
+
+/// What in-place ops must know about how a view was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Creation {
+    /// With recording on: in-place ops on it are recorded on its base.
+    Recorded,
+    /// Under `no_grad`: in-place ops on it cannot be recorded.
+    NoGrad,
+    /// As one of several outputs: in-place ops on it are refused.
+    Multiple,
+    /// By a user's function, whose derivative an in-place op would go around: refused.
+    Function,
+}
+
 /// The parts of a sparse tensor. Its handles share them, so an in-place op that changes them is seen by all.
 pub(crate) struct Parts {
     /// A storage without bytes, on the device of the parts.
     nothing: Shared<Storage>,
     now: Mutex<Now>,
-    /// What the version was before the parts of now came.
-    before: AtomicU64,
 }
 
 struct Now {
     pattern: Pattern,
     /// Without history.
     values: Tensor,
+    /// What the version was before these parts came.
+    before: u64,
 }
 
 impl Parts {
+    /// The parts of a new tensor.
+    pub(crate) fn new(pattern: &Pattern, values: &Tensor) -> Result<Parts> {
+        let (shape, wanted) = (pattern.shape(), pattern.values_shape());
+        if !values.layout().is_strided() || *values.shape() != wanted {
+            return Err(wrong(format!(
+                "{} elements of a {} tensor of shape {shape} have values of shape {wanted}, but got {}",
+                pattern.nnz(),
+                pattern.layout(),
+                values.describe()
+            )));
+        }
+        if values.device() != pattern.indices().device() {
+            return Err(wrong(format!(
+                "indices on {} and values on {}: all parts of a sparse tensor are on one device",
+                pattern.indices().device(),
+                values.device()
+            )));
+        }
+        Ok(Parts {
+            nothing: Shared::new(Storage::of_parts(values.device())),
+            now: Mutex::new(Now {
+                pattern: pattern.clone(),
+                values: values.detach(),
+                before: 0,
+            }),
+        })
+    }
+
     pub(crate) fn pattern(&self) -> Pattern {
         self.now.lock().pattern.clone()
     }
@@ -96,21 +144,24 @@ impl Parts {
 
     /// How often any part was written, or replaced.
     pub(crate) fn version(&self) -> u64 {
-        let now = self.now.lock();
-        self.before.load(Ordering::Acquire) + now.version()
+        self.now.lock().version()
     }
 
     /// Puts other parts of the same layout and shape in place.
     pub(crate) fn replace(&self, pattern: Pattern, values: Tensor) {
         let mut now = self.now.lock();
-        self.before.fetch_add(now.version() + 1, Ordering::AcqRel);
-        *now = Now { pattern, values };
+        let before = now.version() + 1;
+        *now = Now {
+            pattern,
+            values,
+            before,
+        };
     }
 }
 
 impl Now {
     fn version(&self) -> u64 {
-        self.pattern.version() + self.values.version()
+        self.before + self.pattern.version() + self.values.version()
     }
 }
 
@@ -401,8 +452,11 @@ impl Pattern {
         {
             return Ok(have);
         }
-        // Not under the lock: `make` may ask for another thing of these indices.
-        let made = Arc::new(make()?);
+        // Not under the lock: `make` may ask for another thing of these indices. What is kept is of use in all modes.
+        let made = {
+            let _mode = mode::guard(mode::NO_GRAD, mode::INFERENCE);
+            Arc::new(make()?)
+        };
         self.0.derived.lock().insert(key, (version, made.clone()));
         Ok(made)
     }
@@ -433,73 +487,6 @@ fn same_elements(a: &Tensor, b: &Tensor) -> bool {
 }
 
 impl Tensor {
-    /// A sparse tensor of these parts, without history.
-    pub(crate) fn of_parts(pattern: &Pattern, values: &Tensor) -> Result<Tensor> {
-        let (shape, wanted) = (pattern.shape(), pattern.values_shape());
-        if !values.layout().is_strided() || *values.shape() != wanted {
-            return Err(wrong(format!(
-                "{} elements of a {} tensor of shape {shape} have values of shape {wanted}, but got {}",
-                pattern.nnz(),
-                pattern.layout(),
-                values.describe()
-            )));
-        }
-        if values.device() != pattern.indices().device() {
-            return Err(wrong(format!(
-                "indices on {} and values on {}: all parts of a sparse tensor are on one device",
-                pattern.indices().device(),
-                values.device()
-            )));
-        }
-        let parts = Parts {
-            nothing: Shared::new(Storage::of_parts(values.device())),
-            now: Mutex::new(Now {
-                pattern: pattern.clone(),
-                values: values.detach(),
-            }),
-            before: AtomicU64::new(0),
-        };
-        Ok(Tensor::around(
-            Arc::new(parts),
-            shape.clone(),
-            values.dtype(),
-            OnceBox::new(),
-        )
-        .made())
-    }
-
-    /// Another tensor of the same elements, with this place in the graph.
-    pub(crate) fn with_place(&self, meta: Option<Meta>) -> Tensor {
-        let meta = match meta {
-            Some(meta) => OnceBox::with(|| meta),
-            None => OnceBox::new(),
-        };
-        match &self.0.memory {
-            Memory::Parts(parts) => {
-                Tensor::around(parts.clone(), self.shape().clone(), self.dtype(), meta)
-            }
-            memory => Tensor(Shared::with(|| Inner {
-                memory: memory.shared(),
-                layout: self.0.layout.clone(),
-                dtype: self.0.dtype,
-                contiguous: self.0.contiguous,
-                meta,
-            })),
-        }
-    }
-
-    fn around(parts: Arc<Parts>, shape: Shape, dtype: DType, meta: OnceBox<Meta>) -> Tensor {
-        // Strides that reach one place alone: no code that reads them by mistake leaves the storage or overflows.
-        let strides = Strides::from_elem(0, shape.ndim());
-        Tensor(Shared::with(|| Inner {
-            memory: Memory::Parts(parts),
-            layout: Layout::new(shape, strides, 0),
-            dtype,
-            contiguous: false,
-            meta,
-        }))
-    }
-
     /// How the elements are stored (`Tensor.layout`).
     ///
     /// ```
@@ -536,5 +523,13 @@ impl Tensor {
     /// ```
     pub fn pattern(&self) -> Option<Pattern> {
         self.0.memory.parts().map(|p| p.pattern())
+    }
+
+    /// The elements that are stored, as a strided tensor without history.
+    pub(crate) fn stored(&self) -> Tensor {
+        match self.0.memory.parts() {
+            Some(parts) => parts.values().detach(),
+            None => self.detach(),
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 use torsh_core::kernel::KernelKey;
+use torsh_core::pointwise::KeepsZeros;
 use torsh_core::{
     Attributes, DType, Device, Kernel, Layout, Result, SavedAttributes, Scalar, Shape, Strides,
     TorshError,
@@ -370,7 +371,7 @@ pub struct OpRecord {
     /// that its kernel relies on. The built-in ones leave part of that to their methods.
     pub(crate) open: bool,
     /// Whether it gives 0 for 0, and so runs on the values of a sparse operand.
-    pub(crate) keeps_zeros: Option<crate::sparse::KeepsZeros>,
+    pub(crate) keeps_zeros: Option<KeepsZeros>,
     /// The results in other ops, for devices without the kernel.
     pub definition: Option<Definition>,
     /// The derivative.
@@ -453,9 +454,15 @@ impl OpRecord {
     #[must_use]
     pub(crate) const fn pointwise(mut self, rule: Pointwise, kernel: Kernel) -> OpRecord {
         self.rule = Rule::Pointwise(rule);
-        self.keeps_zeros = crate::sparse::keeps_zeros(self.name, &self.rule);
         self.kernel = Some(kernel);
         self.backward = Backward::Missing;
+        self
+    }
+
+    /// Says that the op gives 0 for 0, and so runs on the values of a sparse operand.
+    #[must_use]
+    pub(crate) const fn keeps_zeros(mut self, kind: KeepsZeros) -> OpRecord {
+        self.keeps_zeros = Some(kind);
         self
     }
 

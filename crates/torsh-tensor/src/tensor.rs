@@ -1,5 +1,7 @@
 //! The tensor: a storage, a layout on it, a dtype, and its place in the recorded graph.
 
+mod parts;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
@@ -7,7 +9,7 @@ use torsh_core::{
     DType, Device, Layout, OnceBox, Result, Shape, Shared, Storage, TorshError, WeakShared,
 };
 
-use crate::memory::Memory;
+use crate::memory::{Creation, Memory, ViewOf};
 use crate::node::{Edge, Hook, Node};
 
 /// A strided array of numbers with PyTorch's semantics.
@@ -55,29 +57,6 @@ pub(crate) struct State {
     pub(crate) after: Vec<Hook>,
     /// The storage's version at which `grad_fn` of a view was made.
     pub(crate) view_version: u64,
-}
-
-/// Where a differentiable view comes from.
-pub(crate) struct ViewOf {
-    /// The tensor at the root, itself no view. Its share of the storage is the view's as well: a
-    /// second one would be two more atomic instructions for every view.
-    pub(crate) base: Tensor,
-    pub(crate) creation: Creation,
-    /// The storage's version when the view was made.
-    pub(crate) version: u64,
-}
-
-/// What in-place ops must know about how a view was made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Creation {
-    /// With recording on: in-place ops on it are recorded on its base.
-    Recorded,
-    /// Under `no_grad`: in-place ops on it cannot be recorded.
-    NoGrad,
-    /// As one of several outputs: in-place ops on it are refused.
-    Multiple,
-    /// By a user's function, whose derivative an in-place op would go around: refused.
-    Function,
 }
 
 impl Meta {

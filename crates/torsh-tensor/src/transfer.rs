@@ -148,10 +148,8 @@ impl Tensor {
         }
         let attrs = ToDevice { from, to };
         let args = [Arg::T(self)];
-        if let Some(pattern) = self.pattern() {
-            let moved = pattern.map_indices(|t| t.to_device(to))?;
-            let values = crate::sparse::values(self)?.to_device(to)?;
-            return crate::sparse::from_values(&moved, &values);
+        if let Some(moved) = self.with_parts(|t| t.to_device(to))? {
+            return Ok(moved);
         }
         let run = || {
             let out = moved(self, to)?;

@@ -4,7 +4,7 @@
 #![allow(clippy::reversed_empty_ranges)]
 
 use torsh_tensor::{
-    BincountOptions, DType, Device, Ellipsis, EmbeddingOptions, IndexItem, NewAxis,
+    BincountOptions, DType, Device, Ellipsis, EmbeddingOptions, GatherOptions, IndexItem, NewAxis,
     SearchsortedOptions, SortOptions, Tensor, TopkOptions, Value, ops, s,
 };
 
@@ -573,4 +573,10 @@ fn sparse_gradients_need_their_crate() {
         weight.embedding_with(&ints(&[0]), EmbeddingOptions::new().sparse(true)),
         "sparse gradients come with the feature `sparse`",
     );
+    let read = weight.gather_with(
+        1,
+        &ints(&[0]).reshape([1, 1]).expect("one"),
+        GatherOptions::new().sparse_grad(true),
+    );
+    refused(read, "leave sparse_grad at false");
 }

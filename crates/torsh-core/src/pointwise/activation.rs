@@ -11,6 +11,7 @@ relu "relu" Relu(x) "(Tensor input)" -> promote {
     float |x| if x < T::ZERO { T::ZERO } else { x };
     int |x| x.max(T::ZERO);
     grad [out] |c| c.g().relu_backward(c.out()?);
+    zero any;
     samples (0.2, 2.0);
     example [-1.0, 2.0] => [0.0, 2.0];
 }
@@ -24,6 +25,7 @@ relu6 "nn.functional.relu6" Relu6(x) "(Tensor input)" -> promote {
         c.g().where_zero(&x.le(0.0)?.logical_or(x.ge(6.0)?)?, true)
     };
     define |c| c.x()?.clamp(0.0, 6.0);
+    zero any;
     samples (0.2, 5.8);
     example [-1.0, 2.0, 8.0] => [0.0, 2.0, 6.0];
 }
@@ -34,6 +36,7 @@ silu "nn.functional.silu" Silu(x) "(Tensor input)" -> promote {
     complex |x| x.divide(T::c(1.0) + (-x).exp());
     grad [x] |c| c.g().silu_backward(c.x()?);
     define |c| { let x = c.x()?; x.mul(x.sigmoid()?) };
+    zero any;
     samples (-3.0, 3.0);
     example [0.0, 1.0] ~ [0.0, 0.731059];
 }
@@ -55,6 +58,7 @@ selu "selu" Selu(x) "(Tensor input)" -> promote {
         let low = x.expm1()?.mul(1.6732632423543772)?;
         Tensor::where_(&x.gt(0)?, &x, low)?.mul(1.0507009873554805)
     };
+    zero any;
     samples (0.2, 3.0);
     example [-1.0, 1.0] ~ [-1.111331, 1.050701];
 }
@@ -68,6 +72,7 @@ hardswish "nn.functional.hardswish" Hardswish(x) "(Tensor input)" -> promote {
         Tensor::where_(&x.lt(3.0)?, middle, c.g())?.where_zero(&x.le(-3.0)?, true)
     };
     define |c| { let x = c.x()?; x.mul(x.add(3.0)?.clamp(0.0, 6.0)?.div(6.0)?) };
+    zero any;
     samples (-2.8, 2.8);
     example [-4.0, 1.0, 4.0] ~ [0.0, 0.666667, 4.0];
 }
@@ -99,6 +104,7 @@ mish "nn.functional.mish" Mish(x) "(Tensor input)" -> promote {
         c.g().mul(x.mul(s)?.mul(t.square()?.neg()?.add(1.0)?)?.add(&t)?)
     };
     define |c| { let x = c.x()?; x.mul(x.softplus()?.tanh()?) };
+    zero any;
     samples (-3.0, 3.0);
     example [0.0, 1.0] ~ [0.0, 0.865098];
 }
@@ -118,6 +124,7 @@ softsign "nn.functional.softsign" Softsign(x) "(Tensor input)" -> float {
         c.g().div(d)?.sub(x.sgn()?.mul(radial)?)
     };
     define |c| { let x = c.x()?; x.div(x.abs()?.add(1.0)?) };
+    zero any;
     samples (0.3, 3.0);
     example [1.0, -3.0] => [0.5, -0.75];
 }

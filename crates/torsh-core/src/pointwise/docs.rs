@@ -13,6 +13,7 @@ macro_rules! row_example {
         $(complex |$($ca:ident),+ $(; $($cp:ident),+)?| $ce:expr;)?
         $(grad [$($saved:ident)*] $grad:expr;)*
         $(define $define:expr;)?
+        $(zero $zero:ident;)?
         samples $(($lo:literal, $hi:literal)),+;
         $(example $x:tt $(, $y:tt)? $(=> $exact:tt)? $(~ $close:tt)?;)?
     }) => {
@@ -68,6 +69,7 @@ macro_rules! row_dtypes {
         $(complex |$($ca:ident),+ $(; $($cp:ident),+)?| $ce:expr;)?
         $(grad [$($saved:ident)*] $grad:expr;)*
         $(define $define:expr;)?
+        $(zero $zero:ident;)?
         samples $(($lo:literal, $hi:literal)),+;
         $(example $($example:tt)*)?
     }) => {

@@ -234,6 +234,7 @@ nan_to_num "nan_to_num" NanToNum(x; nan, posinf, neginf) "" -> promote {
         let r = Tensor::where_(&x.eq(f64::INFINITY)?, c.number("posinf")?, r)?;
         Tensor::where_(&x.eq(f64::NEG_INFINITY)?, c.number("neginf")?, r)
     };
+    zero any;
     samples (-2.0, 2.0);
 }
 
@@ -341,6 +342,7 @@ leaky_relu "nn.functional.leaky_relu" LeakyRelu(x; negative_slope) "(Tensor inpu
     };
     grad [x] |c| Tensor::where_(&c.x()?.gt(0.0)?, c.g(), c.g().mul(c.number("negative_slope")?)?);
     define |c| { let x = c.x()?; Tensor::where_(&x.gt(0)?, &x, x.mul(c.number("negative_slope")?)?) };
+    zero any;
     samples (0.2, 2.0);
 }
 
@@ -371,6 +373,7 @@ elu "nn.functional.elu" Elu(x; alpha) "(Tensor input, float alpha=1.0)" -> promo
         c.g().mul(Tensor::where_(&x.le(0.0)?, low, 1.0)?)
     };
     define |c| { let x = c.x()?; Tensor::where_(&x.gt(0)?, &x, x.expm1()?.mul(c.number("alpha")?)?) };
+    zero any;
     samples (-2.0, -0.2);
 }
 
@@ -389,6 +392,7 @@ celu "celu" Celu(x; alpha) "(Tensor input, float alpha=1.0)" -> promote {
         let (x, alpha) = (c.x()?, c.number("alpha")?);
         Tensor::where_(&x.gt(0)?, &x, x.div(alpha)?.expm1()?.mul(alpha)?)
     };
+    zero any;
     samples (-2.0, -0.2);
 }
 
@@ -441,6 +445,7 @@ hardshrink "nn.functional.hardshrink" Hardshrink(x; lambd) "(Tensor input, float
         let small = x.ge(-lambd)?.logical_and(x.le(lambd)?)?;
         x.where_zero(&small, true)
     };
+    zero any;
     samples (0.6, 2.0);
 }
 
@@ -457,6 +462,7 @@ softshrink "nn.functional.softshrink" Softshrink(x; lambd) "(Tensor input, float
         let low = Tensor::where_(&x.lt(-lambd)?, x.add(lambd)?, x.mul(0.0)?)?;
         Tensor::where_(&x.gt(lambd)?, x.sub(lambd)?, low)
     };
+    zero any;
     samples (0.6, 2.0);
 }
 
@@ -467,6 +473,7 @@ gelu_erf "gelu.none" GeluErf(x) "" -> promote {
     };
     grad [x] |c| c.g().gelu_erf_backward(c.x()?);
     define |c| { let x = c.x()?; x.mul(-std::f64::consts::FRAC_1_SQRT_2)?.erfc()?.mul(&x)?.mul(0.5) };
+    zero any;
     samples (-2.0, 2.0);
 }
 
@@ -482,6 +489,7 @@ gelu_tanh "gelu.tanh" GeluTanh(x) "" -> promote {
         let inner = x.square()?.mul(0.044715)?.add(1.0)?.mul(&x)?.mul(0.7978845608028654)?;
         inner.tanh()?.add(1.0)?.mul(&x)?.mul(0.5)
     };
+    zero any;
     samples (-2.0, 2.0);
 }
 

@@ -23,6 +23,7 @@ neg "neg" Neg(x) "(Tensor input)" -> number {
     int |x| x.wrapping_neg();
     complex |x| -x;
     grad [] |c| c.g().neg();
+    zero linear;
     samples (-3.0, 3.0);
     example [1.0, -2.0] => [-1.0, 2.0];
 }
@@ -34,6 +35,7 @@ positive "positive" Positive(x) "(Tensor input)" -> promote {
     complex |x| x;
     grad [] |c| Ok(c.g().clone());
     define |c| c.x();
+    zero linear;
     samples (-3.0, 3.0);
     example [1.0, -2.0] => [1.0, -2.0];
 }
@@ -44,6 +46,7 @@ abs "abs" Abs(x) "(Tensor input)" -> real {
     int |x| x.wrapping_abs();
     complex |x| x.abs();
     grad [x] |c| c.g().mul(c.x()?.sgn()?);
+    zero any;
     samples (0.3, 2.0);
     example [-1.5, 2.0] => [1.5, 2.0];
 }
@@ -54,6 +57,7 @@ sign "sign" Sign(x) "(Tensor input)" -> promote {
     int |x| x.sign();
     bool |x| x;
     grad [] |c| c.zeros(0);
+    zero flat;
     samples (0.3, 2.0);
     example [-1.5, 0.0, 2.0] => [-1.0, 0.0, 1.0];
 }
@@ -75,6 +79,7 @@ sgn "sgn" Sgn(x) "(Tensor input)" -> promote {
         g.sub(c.out()?.mul(radial)?)?.where_zero(&magnitude.eq(0.0)?, true)
     };
     define |c| c.x()?.sign();
+    zero any;
     samples (0.3, 2.0);
     example [-1.5, 0.0, 2.0] => [-1.0, 0.0, 1.0];
 }
@@ -84,6 +89,7 @@ signbit "signbit" Signbit(x) "(Tensor input)" -> bool {
     float |x| x.signbit();
     int |x| x < T::ZERO;
     bool |_x| false;
+    zero any;
     samples (0.3, 2.0);
     example [1.0, -0.0] => [false, true];
 }
@@ -112,6 +118,7 @@ expm1 "expm1" Expm1(x) "(Tensor input)" -> float {
     float |x| x.expm1::<A>();
     complex |x| x.expm1();
     grad [out] |c| c.g().mul(c.out()?.conj()?.add(1.0)?);
+    zero any;
     samples (-2.0, 2.0);
     example [0.0, 1.0] ~ [0.0, 1.718282];
 }
@@ -150,6 +157,7 @@ log1p "log1p" Log1p(x) "(Tensor input)" -> float {
     float |x| x.log1p::<A>();
     complex |x| x.log1p();
     grad [x] |c| c.g().div(c.x()?.conj()?.add(1.0)?);
+    zero any;
     samples (-0.7, 3.0);
     example [0.0, 1.0] ~ [0.0, 0.693147];
 }
@@ -159,6 +167,7 @@ sqrt "sqrt" Sqrt(x) "(Tensor input)" -> float {
     float |x| x.sqrt();
     complex |x| x.sqrt();
     grad [out] |c| c.g().div(c.out()?.conj()?.mul(2.0)?);
+    zero any;
     samples (0.2, 3.0);
     example [4.0, 9.0] => [2.0, 3.0];
 }
@@ -183,6 +192,7 @@ square "square" Square(x) "(Tensor input)" -> promote {
     complex |x| x * x;
     grad [x] |c| c.g().mul(c.x()?.conj()?.mul(2.0)?);
     define |c| { let x = c.x()?; x.mul(&x) };
+    zero any;
     samples (-2.0, 2.0);
     example [3.0, -2.0] => [9.0, 4.0];
 }
@@ -201,6 +211,7 @@ sin "sin" Sin(x) "(Tensor input)" -> float {
     float |x| x.sin::<A>();
     complex |x| x.sin();
     grad [x] |c| c.g().mul(c.x()?.cos()?.conj()?);
+    zero any;
     samples (-3.0, 3.0);
     example [0.0, 1.0] ~ [0.0, 0.841471];
 }
@@ -220,6 +231,7 @@ tan "tan" Tan(x) "(Tensor input)" -> float {
     complex |x| x.tan();
     grad [out] |c| c.g().mul(c.out()?.square()?.add(1.0)?.conj()?);
     define |c| { let x = c.x()?; x.sin()?.div(x.cos()?) };
+    zero any;
     samples (-1.2, 1.2);
     example [0.0, 1.0] ~ [0.0, 1.557408];
 }
@@ -229,6 +241,7 @@ asin "asin" Asin(x) "(Tensor input)" -> float {
     float |x| x.asin::<A>();
     complex |x| x.asin();
     grad [x] |c| c.g().mul(c.x()?.square()?.neg()?.add(1.0)?.rsqrt()?.conj()?);
+    zero any;
     samples (-0.8, 0.8);
     example [0.0, 0.5] ~ [0.0, 0.523599];
 }
@@ -247,6 +260,7 @@ atan "atan" Atan(x) "(Tensor input)" -> float {
     float |x| x.atan::<A>();
     complex |x| x.atan();
     grad [x] |c| c.g().div(c.x()?.square()?.add(1.0)?.conj()?);
+    zero any;
     samples (-3.0, 3.0);
     example [0.0, 1.0] ~ [0.0, 0.785398];
 }
@@ -256,6 +270,7 @@ sinh "sinh" Sinh(x) "(Tensor input)" -> float {
     float |x| x.sinh::<A>();
     complex |x| x.sinh();
     grad [x] |c| c.g().mul(c.x()?.cosh()?.conj()?);
+    zero any;
     samples (-2.0, 2.0);
     example [0.0, 1.0] ~ [0.0, 1.175201];
 }
@@ -274,6 +289,7 @@ tanh "tanh" Tanh(x) "(Tensor input)" -> float {
     float |x| x.tanh::<A>();
     complex |x| x.tanh();
     grad [out] |c| c.g().tanh_backward(c.out()?);
+    zero any;
     samples (-2.0, 2.0);
     example [0.0, 1.0] ~ [0.0, 0.761594];
 }
@@ -283,6 +299,7 @@ asinh "asinh" Asinh(x) "(Tensor input)" -> float {
     float |x| x.asinh::<A>();
     complex |x| x.asinh();
     grad [x] |c| c.g().mul(c.x()?.square()?.add(1.0)?.rsqrt()?.conj()?);
+    zero any;
     samples (-2.0, 2.0);
     example [0.0, 1.0] ~ [0.0, 0.881374];
 }
@@ -310,6 +327,7 @@ atanh "atanh" Atanh(x) "(Tensor input)" -> float {
     float |x| x.atanh::<A>();
     complex |x| x.atanh();
     grad [x] |c| c.g().div(c.x()?.square()?.neg()?.add(1.0)?.conj()?);
+    zero any;
     samples (-0.8, 0.8);
     example [0.0, 0.5] ~ [0.0, 0.549306];
 }
@@ -350,6 +368,7 @@ sigmoid "sigmoid" Sigmoid(x) "(Tensor input)" -> float {
 erf "erf" Erf(x) "(Tensor input)" -> float {
     float |x| x.erf::<A>();
     grad [x] |c| c.g().mul(c.x()?.square()?.neg()?.exp()?.mul(std::f64::consts::FRAC_2_SQRT_PI)?);
+    zero any;
     samples (-2.0, 2.0);
     example [0.0, 1.0] ~ [0.0, 0.842701];
 }
@@ -366,6 +385,7 @@ erfc "erfc" Erfc(x) "(Tensor input)" -> float {
 erfinv "erfinv" Erfinv(x) "(Tensor input)" -> float {
     float |x| x.erfinv::<A>();
     grad [out] |c| c.g().mul(c.out()?.square()?.exp()?.div(std::f64::consts::FRAC_2_SQRT_PI)?);
+    zero any;
     samples (-0.8, 0.8);
     example [0.0, 0.5] ~ [0.0, 0.476936];
 }
@@ -391,6 +411,7 @@ floor "floor" Floor(x) "(Tensor input)" -> promote {
     float |x| x.floor();
     int |x| x;
     grad [] |c| c.zeros(0);
+    zero flat;
     samples (0.1, 0.9);
     example [1.7, -1.2] => [1.0, -2.0];
 }
@@ -400,6 +421,7 @@ ceil "ceil" Ceil(x) "(Tensor input)" -> promote {
     float |x| x.ceil();
     int |x| x;
     grad [] |c| c.zeros(0);
+    zero flat;
     samples (0.1, 0.9);
     example [1.2, -1.7] => [2.0, -1.0];
 }
@@ -409,6 +431,7 @@ round "round" Round(x) "(Tensor input)" -> promote {
     float |x| x.round();
     int |x| x;
     grad [] |c| c.zeros(0);
+    zero flat;
     samples (0.6, 1.4);
     example [0.5, 1.5, -1.7] => [0.0, 2.0, -2.0];
 }
@@ -418,6 +441,7 @@ trunc "trunc" Trunc(x) "(Tensor input)" -> promote {
     float |x| x.trunc();
     int |x| x;
     grad [] |c| c.zeros(0);
+    zero flat;
     samples (0.1, 0.9);
     example [1.7, -1.7] => [1.0, -1.0];
 }
@@ -427,6 +451,7 @@ frac "frac" Frac(x) "(Tensor input)" -> promote {
     float |x| x - x.trunc();
     grad [] |c| Ok(c.g().clone());
     define |c| { let x = c.x()?; x.sub(x.trunc()?) };
+    zero any;
     samples (0.1, 0.9);
     example [1.25, -1.75] => [0.25, -0.75];
 }
@@ -436,6 +461,7 @@ deg2rad "deg2rad" Deg2rad(x) "(Tensor input)" -> float {
     float |x| x * T::c(0.017453292519943295);
     grad [] |c| c.g().mul(0.017453292519943295);
     define |c| c.x()?.mul(std::f64::consts::PI / 180.0);
+    zero any;
     samples (-3.0, 3.0);
     example [180.0, 90.0] ~ [3.141593, 1.570796];
 }
@@ -445,6 +471,7 @@ rad2deg "rad2deg" Rad2deg(x) "(Tensor input)" -> float {
     float |x| x * T::c(57.29577951308232);
     grad [] |c| c.g().mul(57.29577951308232);
     define |c| c.x()?.mul(180.0 / std::f64::consts::PI);
+    zero any;
     samples (-3.0, 3.0);
     example [1.0, 2.0] ~ [57.29578, 114.591559];
 }
@@ -456,6 +483,7 @@ isnan "isnan" Isnan(x) "(Tensor input)" -> bool {
     bool |_x| false;
     complex |x| x.is_nan();
     define |c| { let x = c.x()?; x.ne(&x) };
+    zero any;
     samples (-1.0, 1.0);
     example [1.0, f64::NAN] => [false, true];
 }
@@ -470,6 +498,7 @@ isinf "isinf" Isinf(x) "(Tensor input)" -> bool {
         let x = c.x()?;
         if x.dtype().is_differentiable() { x.abs()?.eq(f64::INFINITY) } else { x.ne(&x) }
     };
+    zero any;
     samples (-1.0, 1.0);
     example [1.0, f64::INFINITY] => [false, true];
 }
@@ -494,6 +523,7 @@ isposinf "isposinf" Isposinf(x) "(Tensor input)" -> bool {
     int |_x| false;
     bool |_x| false;
     define |c| c.x()?.eq(f64::INFINITY);
+    zero any;
     samples (-1.0, 1.0);
     example [f64::INFINITY, f64::NEG_INFINITY] => [true, false];
 }
@@ -504,6 +534,7 @@ isneginf "isneginf" Isneginf(x) "(Tensor input)" -> bool {
     int |_x| false;
     bool |_x| false;
     define |c| c.x()?.eq(f64::NEG_INFINITY);
+    zero any;
     samples (-1.0, 1.0);
     example [f64::INFINITY, f64::NEG_INFINITY] => [false, true];
 }
@@ -534,6 +565,7 @@ conj_physical "conj_physical" Conj(x) "(Tensor input)" -> promote {
     bool |x| x;
     complex |x| x.conj();
     grad [] |c| c.g().conj_physical();
+    zero linear;
     samples (-2.0, 2.0);
     example [1.0, -2.0] => [1.0, -2.0];
 }

@@ -40,7 +40,7 @@ fn reads_target(record: &OpRecord, args: &[Arg<'_>]) -> bool {
 }
 
 /// A copy of a tensor that has its history: what an in-place op keeps of its target.
-fn snapshot(target: &Tensor) -> Result<Tensor> {
+pub(super) fn snapshot(target: &Tensor) -> Result<Tensor> {
     let copy = mode::no_grad(|| target.copy())?;
     Ok(match target.gradient_edge() {
         Some(e) => attach(copy, e.node, e.output_nr),
@@ -58,8 +58,8 @@ fn inplace_at(
     let wanted = args
         .iter()
         .any(|a| matches!(a, Arg::T(t) if t.requires_grad()));
-    if crate::sparse::any(args) {
-        return crate::sparse::update(record, target, args, attrs, at);
+    if sparse::any(args) {
+        return sparse::update(record, target, args, attrs, at);
     }
     crate::inplace::check(target, wanted)?;
     common_device(args)?;
@@ -171,14 +171,14 @@ fn write(
     lock_out: bool,
     at: &'static Location<'static>,
 ) -> Result<()> {
-    if crate::sparse::any(args) || targets.iter().any(|t| !t.is_strided()) {
+    if sparse::any(args) || targets.iter().any(|t| !t.is_strided()) {
         let all: SmallVec<[Arg<'_>; 4]> = targets
             .iter()
             .map(Arg::T)
             .chain(args.iter().copied())
             .collect();
         let op = record.base_name();
-        return Err(in_op(crate::sparse::no_rule(op, &all), record, &all, at));
+        return Err(in_op(sparse::no_rule(op, &all), record, &all, at));
     }
     let run = || {
         let written = match targets {

@@ -171,8 +171,8 @@ fn broadcast_pointwise(
     attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
-    if crate::sparse::any(args) {
-        return crate::sparse::dispatch(record, args, attrs).map(first);
+    if sparse::any(args) {
+        return sparse::dispatch(record, args, attrs).map(first);
     }
     let device = common_device(args)?;
     let (compute, dtype) = pointwise_dtypes(rule, promoted(rule, args)?, args)?;

@@ -182,15 +182,22 @@ fn recorded_one(
     Ok(attach(out, node, 0))
 }
 
-/// Results that are computed already as those of a record.
-pub(crate) fn recorded(
-    record: &'static OpRecord,
-    args: &[Arg<'_>],
-    attrs: &dyn Attributes,
-    outs: Outputs,
-    at: &'static Location<'static>,
-) -> Result<Outputs> {
-    record_all(record, args, attrs, outs, at).map_err(|e| in_op(e, record, args, at))
+impl OpRecord {
+    /// Ties results that a rule computed without recording to a node of this record, whose formula then gives the
+    /// gradients of the operands.
+    ///
+    /// # Errors
+    /// Operands that cannot be recorded, as inference tensors.
+    #[torsh_tensor::names_caller]
+    pub fn recorded(
+        &'static self,
+        args: &[Arg<'_>],
+        attrs: &dyn Attributes,
+        outs: Outputs,
+    ) -> Result<Outputs> {
+        let at = Location::caller();
+        record_all(self, args, attrs, outs, at).map_err(|e| in_op(e, self, args, at))
+    }
 }
 
 pub(super) fn record_all(

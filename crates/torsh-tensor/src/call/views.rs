@@ -12,7 +12,7 @@ pub(super) fn view(
         return Err(TorshError::invalid("", "a view needs a tensor"));
     };
     if !x.is_strided() {
-        return crate::sparse::dispatch(record, args, attrs).map(first);
+        return sparse::dispatch(record, args, attrs).map(first);
     }
     let cx = ViewCx {
         layout: x.memory_layout(),
@@ -136,8 +136,7 @@ pub(crate) fn call_views(
     let at = Location::caller();
     let args = [Arg::T(x)];
     if !x.is_strided() {
-        return crate::sparse::dispatch(record, &args, attrs)
-            .map_err(|e| in_op(e, record, &args, at));
+        return sparse::dispatch(record, &args, attrs).map_err(|e| in_op(e, record, &args, at));
     }
     let creation = if mode::is_grad_enabled() {
         Creation::Multiple

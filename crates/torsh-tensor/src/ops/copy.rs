@@ -4,7 +4,10 @@ use smallvec::SmallVec;
 use torsh_core::attrs::{CopyTo, Fill, MemoryFormat, NONE};
 use torsh_core::{DType, Device, Kernel, Layout, Result, Scalar, Shape, TorshError};
 
-use crate::call::{Arg, call1, holds, make_node, memory_order_strides, write_fresh, write_into};
+use crate::call::{
+    Arg, by_rule, call1, holds, in_place_by_rule, make_node, memory_order_strides, write_fresh,
+    write_into,
+};
 use crate::record::{OpRecord, Plan, PlanCx, sample};
 use crate::{Operand, Tensor, Value};
 
@@ -224,10 +227,10 @@ impl Tensor {
 
     fn copy_from(&self, src: &Tensor, at: &'static std::panic::Location<'static>) -> Result<()> {
         if !self.is_strided() {
-            return crate::sparse::in_place("copy_", self, &[Arg::T(src)], NONE);
+            return in_place_by_rule("copy_", self, &[Arg::T(src)], NONE);
         }
         let dense;
-        let src = match crate::sparse::of("to_dense", &[Arg::T(src)], NONE) {
+        let src = match by_rule("to_dense", &[Arg::T(src)], NONE) {
             Some(strided) => {
                 dense = strided?;
                 &dense
@@ -317,7 +320,7 @@ impl Tensor {
         super::index::check_number(value, self.dtype())?;
         if !self.is_strided() {
             let value = Arg::N(value);
-            return crate::sparse::in_place(record.base_name(), self, &[value], NONE);
+            return in_place_by_rule(record.base_name(), self, &[value], NONE);
         }
         let recorded = crate::mode::is_grad_enabled() && self.requires_grad();
         // One value may be written to one place many times, but not recorded.

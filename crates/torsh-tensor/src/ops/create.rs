@@ -391,7 +391,7 @@ impl Tensor {
     /// The tensor on the host; an error for a meta tensor, and for a sparse one.
     pub(crate) fn host(&self, op: &'static str) -> Result<Tensor> {
         if !self.is_strided() {
-            return Err(crate::sparse::no_rule(op, &[crate::call::Arg::T(self)]));
+            return Err(crate::call::no_rule(op, &[crate::call::Arg::T(self)]));
         }
         match self.device() {
             Device::Cpu => Ok(self.clone()),

@@ -161,7 +161,7 @@ options! {
         norm_type: f64 = 2.0;
         /// Whether gradients are divided by how often their row is used.
         scale_grad_by_freq: bool = false;
-        /// Sparse gradients, which ToRSh does not have: an error where a gradient is recorded.
+        /// Whether the gradient of the weight is a COO tensor of the used rows. It comes with the feature `sparse`.
         sparse: bool = false;
     }
 }
@@ -253,7 +253,7 @@ impl Tensor {
     pub fn embedding_with(&self, indices: &Tensor, options: EmbeddingOptions) -> Result<Tensor> {
         let refuse = |text: String| Err(TorshError::invalid("embedding", text));
         if options.sparse {
-            crate::sparse::gradients_of_rows("embedding")?;
+            crate::sparse::gradients_of_rows("embedding", "sparse")?;
         }
         let rows = self.dims().first().copied().unwrap_or(0) as i64;
         let padding_idx = match options.padding_idx {

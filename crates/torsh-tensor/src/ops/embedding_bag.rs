@@ -304,7 +304,7 @@ fn embedding_bag(weight: &Tensor, input: &Tensor, o: &EmbeddingBagOptions) -> Re
     let refuse = |why: String| Err(TorshError::invalid("", why));
     let mode = o.mode.plain()?;
     if o.sparse {
-        crate::sparse::gradients_of_rows("embedding_bag")?;
+        crate::sparse::gradients_of_rows("embedding_bag", "sparse")?;
     }
     if o.sparse && mode == attrs::EmbeddingBagMode::Max {
         return refuse("embedding_bag of maxima has no sparse gradient; leave sparse at false, or take mode 'sum' or 'mean'".into());

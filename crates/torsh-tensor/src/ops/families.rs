@@ -57,6 +57,33 @@ macro_rules! family {
     };
 }
 
+/// How many items lists have together.
+#[doc(hidden)]
+pub const fn total<T>(lists: &[&[T]]) -> usize {
+    let (mut n, mut i) = (0, 0);
+    while i < lists.len() {
+        n += lists[i].len();
+        i += 1;
+    }
+    n
+}
+
+/// The items of lists in one, of which [`total`] is the length.
+#[doc(hidden)]
+pub const fn joined<T: Copy, const N: usize>(lists: &[&[T]]) -> [T; N] {
+    let mut all = [lists[0][0]; N];
+    let (mut n, mut i) = (0, 0);
+    while i < lists.len() {
+        let mut k = 0;
+        while k < lists[i].len() {
+            all[n] = lists[i][k];
+            (n, k) = (n + 1, k + 1);
+        }
+        i += 1;
+    }
+    all
+}
+
 struct Families {
     families: Vec<&'static Family>,
     by_name: HashMap<&'static str, Vec<Entry>>,

@@ -63,6 +63,7 @@ pub(crate) mod signal;
 pub(crate) mod similarity;
 pub(crate) mod softmax;
 pub(crate) mod sort;
+pub(crate) mod sparse;
 pub(crate) mod special;
 pub(crate) mod split;
 pub(crate) mod strided;
@@ -82,12 +83,13 @@ use crate::record::{OpRecord, Rule};
 use crate::schema::{Bound, Signature};
 
 pub use aliases::{Alias, aliases};
-#[doc(hidden)]
-pub use families::Linked;
 pub(crate) use families::sparse_rule;
 pub use families::{Family, families, feature_of};
 #[doc(hidden)]
+pub use families::{Linked, joined, total};
+#[doc(hidden)]
 pub use inventory;
+pub(crate) use sparse::on_values;
 
 /// Every family's records. A new file of records is named here.
 const FAMILIES: &[&[&OpRecord]] = &[
@@ -107,7 +109,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     shape::RECORDS,
     strided::RECORDS,
     copy::RECORDS,
-    crate::sparse::RECORDS,
+    sparse::RECORDS,
     crate::transfer::RECORDS,
     create::RECORDS,
     complex::RECORDS,

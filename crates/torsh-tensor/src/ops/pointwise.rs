@@ -2,9 +2,11 @@
 
 use smallvec::SmallVec;
 use torsh_core::attrs::NONE;
+use torsh_core::pointwise::KeepsZeros;
 use torsh_core::pointwise::numbers::{self, Numbers};
 use torsh_core::{Kernel, Result, SavedAttributes, Scalar};
 
+use super::{joined, total};
 use crate::call::{Arg, DefinitionCx, Outputs, call_inplace, call1};
 use crate::record::{Backward, InputGrad, OpRecord, Pointwise, Rule};
 use crate::schema::Bound;
@@ -107,6 +109,19 @@ macro_rules! definition {
     };
 }
 
+/// What the section `zero` says.
+macro_rules! keeps_zeros {
+    (linear) => {
+        KeepsZeros::Linear
+    };
+    (any) => {
+        KeepsZeros::Any
+    };
+    (flat) => {
+        KeepsZeros::Flat
+    };
+}
+
 /// Makes a row's struct of numbers from those that a schema binds.
 macro_rules! bind {
     ($kernel:ident $($number:ident)+) => {
@@ -122,6 +137,7 @@ macro_rules! define_records {
         $(complex |$($ca:ident),+ $(; $($cp:ident),+)?| $ce:expr;)?
         $(grad [$($saved:ident)*] $grad:expr;)*
         $(define $define:expr;)?
+        $(zero $zero:ident;)?
         samples $(($lo:literal, $hi:literal)),+;
         $(example $($example:tt)*)?
     })*) => {
@@ -135,6 +151,7 @@ macro_rules! define_records {
                 .backward(backward!($rule [$($($fa)+)?] $([$($saved)*] $grad;)*))
                 .intervals(&[$(($lo, $hi)),+])
                 $(.definition(definition!($define)))?
+                $(.keeps_zeros(keeps_zeros!($zero)))?
                 $(.numbers(bind!($kernel $($number)+)))?;
         )*
 
@@ -158,26 +175,10 @@ pub(crate) mod parametric {
     torsh_core::for_each_parametric! { define_records }
 }
 
-const fn join<const N: usize>(lists: &[&[&'static OpRecord]]) -> [&'static OpRecord; N] {
-    let mut out = [lists[0][0]; N];
-    let (mut l, mut n) = (0, 0);
-    while l < lists.len() {
-        let mut i = 0;
-        while i < lists[l].len() {
-            out[n] = lists[l][i];
-            n += 1;
-            i += 1;
-        }
-        l += 1;
-    }
-    out
-}
-
-const COUNT: usize = unary::LIST.len() + binary::LIST.len() + parametric::LIST.len();
+const LISTS: &[&[&OpRecord]] = &[unary::LIST, binary::LIST, parametric::LIST];
 
 /// Every pointwise record.
-pub(crate) const RECORDS: &[&OpRecord] =
-    &join::<COUNT>(&[unary::LIST, binary::LIST, parametric::LIST]);
+pub(crate) const RECORDS: &[&OpRecord] = &joined::<_, { total(LISTS) }>(LISTS);
 
 macro_rules! unary_methods {
     ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ $(; $($number:ident),+)? ) $schema:literal -> $rule:ident { $($body:tt)* })*) => {

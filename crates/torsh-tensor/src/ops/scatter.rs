@@ -51,7 +51,23 @@ fn same_rank(index: &Tensor, other: &Tensor, name: &str) -> Result<()> {
     ))
 }
 
-#[torsh_tensor::by_name(Tensor::gather(input, dim, index))]
+options! {
+    /// PyTorch's keyword argument of `gather`.
+    ///
+    /// ```
+    /// use torsh_tensor::GatherOptions;
+    /// let options = GatherOptions::new();
+    /// assert!(!options.sparse_grad);
+    /// assert!(options.sparse_grad(true).sparse_grad);
+    /// ```
+    #[derive(Copy)]
+    GatherOptions {
+        /// Whether the gradient is a COO tensor of the elements that were read. It comes with the feature `sparse`.
+        sparse_grad: bool = false;
+    }
+}
+
+#[torsh_tensor::by_name(Tensor::gather_with(.., GatherOptions))]
 pub static GATHER: OpRecord = OpRecord::new(
     "gather",
     "For every element of the index, the element at that position along a dimension.",
@@ -77,6 +93,13 @@ pub static GATHER: OpRecord = OpRecord::new(
     Ok(Plan::one(x.dtype(), index.shape().clone(), x.dtype()))
 })
 .grads(2, 0, |c| {
+    let &attrs::Gather { dim, sparse_grad, .. } = c.attrs()?;
+    if sparse_grad {
+        let (index, sizes) = (c.y()?, Dims::from_slice(c.input_shape(0)));
+        let args = [Arg::T(c.g()), Arg::T(&index)];
+        let attrs = attrs::GatherBackward { dim, sizes };
+        return Ok(one(0, crate::sparse::call1("_gather_sparse_backward", &args, &attrs)?));
+    }
     let zeros = c.zeros(0)?;
     Ok(one(0, in_place(&SCATTER_ADD, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], c.attributes())?))
 })
@@ -198,6 +221,7 @@ pub static SCATTER: OpRecord = OpRecord::new(
         let from = attrs::Gather {
             dim,
             negative: false,
+            sparse_grad: false,
         };
         Some(of_source(c, &index, &from)?)
     } else {

@@ -40,6 +40,7 @@ pub(super) fn put_back(c: &BackwardCx<'_>, dim: usize, at: &Tensor, g: &Tensor) 
         &attrs::Gather {
             dim,
             negative: false,
+            sparse_grad: false,
         },
     )?;
     Ok(one(0, sum))

@@ -323,7 +323,8 @@ impl Tensor {
         }
         let d = self.dims();
         let mut to = Dims::from_slice(&d[..a]);
-        to.push(d[a..=b].iter().product());
+        // Of a sparse tensor more than a size can count, which `reshape` refuses.
+        to.push(Shape::new(&d[a..=b]).numel());
         to.extend_from_slice(&d[b + 1..]);
         self.reshape(Shape::from(to))
     }

@@ -3,7 +3,7 @@
 //! A `dim` is counted from the start; that of a 0-d tensor, seen as one of one element, is 0.
 
 use super::super::Ints;
-use crate::Scalar;
+use crate::{Dims, Scalar};
 
 crate::words! {
     in "torsh_core::attrs";
@@ -95,14 +95,24 @@ crate::attributes! {
     ///
     /// ```
     /// use torsh_core::attrs;
-    /// let call = attrs::Gather { dim: 1, negative: false };
-    /// assert_eq!(attrs::display(&call).to_string(), "dim=1, negative=false");
+    /// let call = attrs::Gather { dim: 1, negative: false, sparse_grad: false };
+    /// assert_eq!(attrs::display(&call).to_string(), "dim=1, negative=false, sparse_grad=false");
     /// ```
     Gather {
         /// The dimension of the positions.
         dim: usize,
         /// Whether negative indices count from the end; else they are out of bounds.
         negative: bool,
+        /// Whether the gradient of what `Gather` reads is a COO tensor.
+        sparse_grad: bool,
+    }
+
+    /// The gradient of what `Gather` reads as a COO tensor.
+    GatherBackward {
+        /// The dimension of the positions.
+        dim: usize,
+        /// The sizes of what was read.
+        sizes: Dims,
     }
 
     /// `Scatter`: writes at positions of a dimension, an index per element.

@@ -26,8 +26,35 @@ impl Tensor {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     #[function]
-    #[torsh_tensor::names_caller]
+    #[track_caller]
     pub fn gather(&self, dim: impl IntoDim, index: &Tensor) -> Result<Tensor> {
+        self.gather_with(dim, index, GatherOptions::default())
+    }
+
+    /// [`Tensor::gather`], where with the option `sparse_grad` this tensor's gradient is a COO tensor of its shape. The
+    /// gradient has an element for each one of `index`, all of its dimensions are sparse, and it is not coalesced. The
+    /// default is a strided gradient.
+    ///
+    /// An error in a program without the feature `sparse`.
+    ///
+    /// ```
+    /// use torsh_tensor::{GatherOptions, tensor};
+    /// let x = tensor![[1.0, 2.0], [3.0, 4.0]];
+    /// let options = GatherOptions::new().sparse_grad(false);
+    /// assert_eq!(x.gather_with(1, &tensor![[0, 0], [1, 0]], options)?, tensor![[1.0, 1.0], [4.0, 3.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[function]
+    #[torsh_tensor::names_caller]
+    pub fn gather_with(
+        &self,
+        dim: impl IntoDim,
+        index: &Tensor,
+        options: GatherOptions,
+    ) -> Result<Tensor> {
+        if options.sparse_grad {
+            crate::sparse::gradients_of_rows("gather", "sparse_grad")?;
+        }
         let d = self.dim("gather", dim.value())?;
         call1(
             &GATHER,
@@ -35,6 +62,7 @@ impl Tensor {
             &attrs::Gather {
                 dim: d,
                 negative: false,
+                sparse_grad: options.sparse_grad,
             },
         )
     }
@@ -71,6 +99,7 @@ impl Tensor {
                 &attrs::Gather {
                     dim: 0,
                     negative: true,
+                    sparse_grad: false,
                 },
             );
         };
@@ -113,6 +142,7 @@ impl Tensor {
             &attrs::Gather {
                 dim: d,
                 negative: true,
+                sparse_grad: false,
             },
         )
     }
@@ -252,6 +282,7 @@ impl Tensor {
             &attrs::Gather {
                 dim: d,
                 negative: false,
+                sparse_grad: false,
             },
         )
     }
@@ -275,6 +306,7 @@ impl Tensor {
             &attrs::Gather {
                 dim: d,
                 negative: false,
+                sparse_grad: false,
             },
         )
     }

@@ -83,12 +83,11 @@ impl Tensor {
         if size == *self.shape() {
             return Ok(self.clone());
         }
-        let fits = self.memory_layout().reshape(&size).is_some();
         let attrs = attrs::View { size };
-        if let Some(reshaped) = crate::sparse::of("reshape", &[Arg::T(self)], &attrs) {
+        if let Some(reshaped) = crate::call::by_rule("reshape", &[Arg::T(self)], &attrs) {
             return reshaped;
         }
-        if fits {
+        if self.memory_layout().reshape(&attrs.size).is_some() {
             return call1(&VIEW, &[Arg::T(self)], &attrs);
         }
         call1(&VIEW, &[Arg::T(&self.contiguous()?)], &attrs)
