@@ -31,6 +31,7 @@ mod rows;
 mod scores;
 #[cfg(feature = "unit-tests")]
 mod tests;
+mod tile;
 
 use torsh_core::{DType, Kernel, KernelArgs, Result, attrs, pool};
 
@@ -125,15 +126,8 @@ impl AttentionSizes {
             _ => args.attrs::<attrs::AttentionBackward>()?.forward(),
         };
         let heads = k.shape().len().checked_sub(3).map(|h| k.shape()[h]);
-        let mut lead_kv = lead.to_vec();
-        let mut group = 1;
-        if let (true, Some(last), Some(heads)) = (grouped, lead_kv.last_mut(), heads) {
-            if heads == 0 || !last.is_multiple_of(heads) {
-                return Err(missing());
-            }
-            group = *last / heads;
-            *last = heads;
-        }
+        let heads = heads.filter(|_| grouped);
+        let (lead_kv, group) = shared_heads(lead, heads).ok_or_else(missing)?;
         if [l, s, e, d].contains(&0) {
             return Err(missing());
         }
@@ -161,4 +155,19 @@ impl AttentionSizes {
         self.reach
             .map_or(self.s, |reach| self.s.min(self.l + reach))
     }
+}
+
+/// What is ahead of the last two dimensions of key and value, with so many heads where the query's share them, and heads of
+/// the query for each of theirs. `None` where they do not divide the query's.
+fn shared_heads(lead: &[usize], heads: Option<usize>) -> Option<(Vec<usize>, usize)> {
+    let mut lead_kv = lead.to_vec();
+    let (Some(last), Some(heads)) = (lead_kv.last_mut(), heads) else {
+        return Some((lead_kv, 1));
+    };
+    if heads == 0 || !last.is_multiple_of(heads) {
+        return None;
+    }
+    let group = *last / heads;
+    *last = heads;
+    Some((lead_kv, group))
 }

@@ -24,8 +24,10 @@ use std::ops::Range;
 use torsh_core::kernel::KernelKey;
 use torsh_core::{DType, KernelArgs, Result, TorshError, View, attrs};
 
-use super::scores::ScoreNumber;
-use super::{AttentionSizes, passes};
+use super::scores::{ScoreNumber, Scores};
+use super::tile::{KeyRun, KeyTile};
+use super::{AttentionSizes, passes, shared_heads};
+use crate::kernels::panels::CausalBand;
 use crate::memory::dense::{Dense, wide};
 use crate::memory::operands::missing;
 
@@ -51,9 +53,10 @@ fn results(args: &KernelArgs<'_>) -> Result<()> {
     let sizes = sizes([&q, &k, &v], out.shape(), a)?;
     logarithms(&lse, &sizes, dtype)?;
     let stored = StoredBlocks::new([&blocks, &parts], a, &sizes)?;
+    let (outputs, inputs) = ([&out, &lse], [&q, &k, &v, &View::ABSENT]);
     match dtype {
-        DType::F32 => forward::run::<f32>([&out, &lse], [&q, &k, &v], &sizes, &stored, dtype),
-        DType::F64 => forward::run::<f64>([&out, &lse], [&q, &k, &v], &sizes, &stored, dtype),
+        DType::F32 => forward::run::<f32>(outputs, inputs, (&sizes, dtype), &stored),
+        DType::F64 => forward::run::<f64>(outputs, inputs, (&sizes, dtype), &stored),
         _ => Err(args.unsupported()),
     }
 }
@@ -84,10 +87,10 @@ fn gradients(args: &KernelArgs<'_>) -> Result<()> {
     let stored = StoredBlocks::new([&blocks, &parts], &forward, &sizes)?;
     let wanted = [(a.query_grad, &dq), (a.key_grad, &dk), (a.value_grad, &dv)]
         .map(|(wanted, to)| wanted.then_some(to));
-    let inputs = [&q, &k, &v, &g, &out, &lse];
+    let inputs = [&q, &k, &v, &View::ABSENT, &g, &out, &lse];
     match dtype {
-        DType::F32 => backward::run::<f32>(wanted, inputs, &sizes, &stored, dtype),
-        DType::F64 => backward::run::<f64>(wanted, inputs, &sizes, &stored, dtype),
+        DType::F32 => backward::run::<f32>(wanted, inputs, (&sizes, dtype), &stored),
+        DType::F64 => backward::run::<f64>(wanted, inputs, (&sizes, dtype), &stored),
         _ => Err(args.unsupported()),
     }
 }
@@ -120,15 +123,9 @@ fn sizes(
     if l_q != l || e_k != e || s_v != s || d_v != d {
         return Err(wrong("query, key and value whose sizes do not agree"));
     }
-    let mut lead_kv = lead.to_vec();
-    let mut group = 1;
-    if let (true, Some(last), Some(&heads)) = (a.enable_gqa, lead_kv.last_mut(), ahead_k.last()) {
-        if heads == 0 || !last.is_multiple_of(heads) {
-            return Err(wrong("heads of keys that do not divide the queries'"));
-        }
-        group = *last / heads;
-        *last = heads;
-    }
+    let heads = ahead_k.last().copied().filter(|_| a.enable_gqa);
+    let (lead_kv, group) = shared_heads(lead, heads)
+        .ok_or_else(|| wrong("heads of keys that do not divide the queries'"))?;
     let fits = |own: &[usize], to: &[usize]| {
         let sizes = own.iter().rev().zip(to.iter().rev());
         own.len() <= to.len() && sizes.into_iter().all(|(n, to)| n == to || *n == 1)
@@ -159,12 +156,29 @@ fn logarithms(lse: &View<'_>, sizes: &AttentionSizes, dtype: DType) -> Result<()
     }
 }
 
-/// A stored block: its place among the blocks of keys, or of queries where those of a block of keys are listed, and its
+/// A stored block: its place among the blocks of keys, or of queries where they are listed by those of keys, and its
 /// row of bits where it is stored in part.
 #[derive(Clone, Copy, Debug)]
 struct StoredBlock {
     at: usize,
     part: Option<usize>,
+}
+
+/// Stored blocks, listed by those of queries or by those of keys.
+struct BlockLists {
+    /// Lists of a plane.
+    lines: usize,
+    /// Where each list starts, plane by plane.
+    starts: Vec<usize>,
+    stored: Vec<StoredBlock>,
+}
+
+impl BlockLists {
+    /// A list, in order of the blocks' places.
+    fn line(&self, plane: usize, line: usize) -> &[StoredBlock] {
+        let line = plane * self.lines + line;
+        &self.stored[self.starts[line]..self.starts[line + 1]]
+    }
 }
 
 /// Which blocks a mask stores.
@@ -175,9 +189,7 @@ struct StoredBlocks {
     of_query: usize,
     /// Blocks of queries and of keys of a plane.
     sides: [usize; 2],
-    /// Where those of each block of queries start, plane by plane.
-    starts: Vec<usize>,
-    stored: Vec<StoredBlock>,
+    by_queries: BlockLists,
     parts: Dense,
 }
 
@@ -241,8 +253,11 @@ impl StoredBlocks {
             heads,
             of_query,
             sides,
-            starts,
-            stored,
+            by_queries: BlockLists {
+                lines: sides[0],
+                starts,
+                stored,
+            },
             parts,
         })
     }
@@ -255,40 +270,37 @@ impl StoredBlocks {
         batch * self.heads + head
     }
 
-    /// Those of a block of queries, in order of their keys.
-    fn row(&self, plane: usize, row: usize) -> &[StoredBlock] {
-        let row = plane * self.sides[0] + row;
-        &self.stored[self.starts[row]..self.starts[row + 1]]
+    /// Those that an item sees: a block of queries, counted through all heads.
+    fn seen_by(&self, item: usize) -> &[StoredBlock] {
+        let rows = self.by_queries.lines;
+        self.by_queries.line(self.plane(item / rows), item % rows)
     }
 
-    /// The same mask by blocks of keys: where those of each start, plane by plane, and they.
-    fn transposed(&self) -> (Vec<usize>, Vec<StoredBlock>) {
+    /// The same blocks, listed by those of keys.
+    fn by_keys(&self) -> BlockLists {
         let [rows, columns] = self.sides;
         let planes = self.batch * self.heads;
+        let each = || {
+            let rows = (0..planes * rows).map(move |n| (n / rows, n % rows));
+            rows.flat_map(move |(plane, row)| {
+                let blocks = self.by_queries.line(plane, row).iter();
+                blocks.map(move |b| (plane * columns + b.at, row, b.part))
+            })
+        };
         let mut starts = vec![0; planes * columns + 1];
-        for plane in 0..planes {
-            for row in 0..rows {
-                for b in self.row(plane, row) {
-                    starts[plane * columns + b.at + 1] += 1;
-                }
-            }
-        }
-        (0..planes * columns).for_each(|column| starts[column + 1] += starts[column]);
+        each().for_each(|(line, ..)| starts[line + 1] += 1);
+        (0..planes * columns).for_each(|line| starts[line + 1] += starts[line]);
         let mut next = starts.clone();
-        let mut by_keys = self.stored.clone();
-        for plane in 0..planes {
-            for row in 0..rows {
-                for b in self.row(plane, row) {
-                    let to = &mut next[plane * columns + b.at];
-                    by_keys[*to] = StoredBlock {
-                        at: row,
-                        part: b.part,
-                    };
-                    *to += 1;
-                }
-            }
+        let mut stored = self.by_queries.stored.clone();
+        for (line, at, part) in each() {
+            stored[next[line]] = StoredBlock { at, part };
+            next[line] += 1;
         }
-        (starts, by_keys)
+        BlockLists {
+            lines: columns,
+            starts,
+            stored,
+        }
     }
 
     /// Hides what `rows` queries do not see of some blocks, whose scores lie side by side in rows of `ld`.
@@ -304,7 +316,7 @@ impl StoredBlocks {
     ) {
         for (n, b) in blocks.iter().enumerate() {
             if let Some(part) = b.part {
-                let keys = BLOCK.min(s - b.at * BLOCK);
+                let keys = block_range(b.at, s).len();
                 let scores = scores.wrapping_add(n * BLOCK);
                 // SAFETY: the caller's promise; parts were checked to be there.
                 unsafe { passes::hide((scores, ld), self.bits(part), [rows, keys]) };
@@ -319,20 +331,91 @@ impl StoredBlocks {
     }
 }
 
-/// Keys of some blocks of a row, the last of which may reach beyond the last of `s` keys.
-fn keys_of(blocks: &[StoredBlock], s: usize) -> usize {
-    blocks.iter().map(|b| BLOCK.min(s - b.at * BLOCK)).sum()
+/// The queries or keys of a block, of `n` in all.
+fn block_range(block: usize, n: usize) -> Range<usize> {
+    block * BLOCK..n.min((block + 1) * BLOCK)
 }
 
-/// Those that lie next to each other: the place of the first one among these blocks, its first key, and how many
-/// keys they are.
-fn runs(blocks: &[StoredBlock], s: usize) -> impl Iterator<Item = (usize, usize, usize)> {
-    let mut first = 0;
+/// Keys of some blocks of a row, the last of which may reach beyond the last of `s` keys.
+fn keys_of(blocks: &[StoredBlock], s: usize) -> usize {
+    blocks.iter().map(|b| block_range(b.at, s).len()).sum()
+}
+
+/// Those that lie next to each other.
+fn runs(blocks: &[StoredBlock], s: usize) -> impl Iterator<Item = KeyRun> {
+    let mut end = 0;
     blocks.chunk_by(|a, b| a.at + 1 == b.at).map(move |run| {
-        let at = first;
-        first += run.len();
-        (at, run[0].at * BLOCK, keys_of(run, s))
+        let column = end;
+        end += run.len() * BLOCK;
+        KeyRun {
+            column,
+            first: run[0].at * BLOCK,
+            keys: keys_of(run, s),
+        }
     })
+}
+
+/// Some stored blocks of a row, of `s` keys in all.
+struct StoredKeys<'a> {
+    stored: &'a StoredBlocks,
+    blocks: &'a [StoredBlock],
+    s: usize,
+}
+
+impl<T: ScoreNumber> KeyTile<T> for StoredKeys<'_> {
+    fn runs(&self) -> impl Iterator<Item = KeyRun> {
+        runs(self.blocks, self.s)
+    }
+
+    fn band(&self, _: fn(isize) -> CausalBand) -> CausalBand {
+        CausalBand::All
+    }
+
+    unsafe fn scores(&self, rows: usize, at: *mut T, ld: usize) -> Scores<T> {
+        let &StoredKeys { stored, blocks, s } = self;
+        // SAFETY: the caller's promise.
+        unsafe { stored.hide(blocks, rows, s, (at, ld)) };
+        Scores {
+            rows,
+            keys: keys_of(blocks, s),
+            reach: isize::MAX,
+            from: isize::MIN,
+            at,
+            ld,
+        }
+    }
+}
+
+/// Which blocks of a head a thread has packed.
+struct PackedBlocks {
+    head: Option<usize>,
+    blocks: Vec<bool>,
+}
+
+impl PackedBlocks {
+    fn new(blocks: usize) -> PackedBlocks {
+        PackedBlocks {
+            head: None,
+            blocks: vec![false; blocks],
+        }
+    }
+
+    /// Goes on to a head: the memory is that of another one's blocks, if it is not the same.
+    fn of_head(&mut self, head: usize) {
+        if self.head != Some(head) {
+            self.head = Some(head);
+            self.blocks.fill(false);
+        }
+    }
+
+    fn has(&self, block: usize) -> bool {
+        self.blocks[block]
+    }
+
+    /// Marks a block, and says whether it was not there.
+    fn add(&mut self, block: usize) -> bool {
+        !std::mem::replace(&mut self.blocks[block], true)
+    }
 }
 
 /// Ranges of items whose weights add up to about as much, in about so many `shares`: where each ends.

@@ -112,4 +112,25 @@ impl Algorithm for AttentionAlgorithm {
             ),
         }
     }
+
+    /// Heads of the benchmark, and smaller ones.
+    fn examples() -> Vec<AttentionProblem> {
+        let mut all = Vec::new();
+        for (l, s, e) in [(512, 512, 64), (128, 128, 32), (64, 64, 64), (1, 512, 64)] {
+            for (backward, masked) in [(false, false), (false, true), (true, false), (true, true)] {
+                all.push(AttentionProblem {
+                    dtype: DType::F32,
+                    backward,
+                    l,
+                    s,
+                    group: 1,
+                    e,
+                    d: e,
+                    masked,
+                    window: false,
+                });
+            }
+        }
+        all
+    }
 }

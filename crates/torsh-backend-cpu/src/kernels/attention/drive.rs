@@ -52,8 +52,17 @@ impl<'a, T: ScoreNumber, K: Keys> AttentionOperands<'a, T, K> {
         dtype: DType,
     ) -> Result<(Self, Option<DenseOut<'v>>)> {
         let ([out, lse], [q, k, v, mask]) = operands(args)?;
+        Self::of_views([out, lse], [q, k, v, mask], (sizes, dtype))
+    }
+
+    /// The same of the results and the logarithms of the sums, and of query, key, value and mask.
+    pub fn of_views<'v>(
+        [out, lse]: [&View<'v>; 2],
+        inputs: [&View<'_>; 4],
+        (sizes, dtype): (&'a AttentionSizes, DType),
+    ) -> Result<(Self, Option<DenseOut<'v>>)> {
         let ResultMatrices { to, dense } = ResultMatrices::new(out, dtype, &sizes.lead)?;
-        let operands = AttentionOperands::new([q, k, v, mask], to, lse, (sizes, dtype))?;
+        let operands = AttentionOperands::new(inputs, to, lse, (sizes, dtype))?;
         Ok((operands, dense))
     }
 
@@ -207,20 +216,32 @@ impl<'a, T: ScoreNumber> AttentionGradients<'a, T> {
     ) -> Result<(AttentionGradients<'a, T>, Vec<DenseOut<'v>>)> {
         let ([dq, dk, dv], [q, k, v, mask, g, out, lse]) = operands(args)?;
         let a = args.attrs::<attrs::AttentionBackward>()?;
+        let wanted = [(a.query_grad, dq), (a.key_grad, dk), (a.value_grad, dv)]
+            .map(|(wanted, to)| wanted.then_some(to));
+        Self::of_views(wanted, [q, k, v, mask, g, out, lse], (sizes, dtype))
+    }
+
+    /// The same of the gradients that are wanted, and of query, key, value, mask, gradient, result and logarithms of
+    /// the sums.
+    pub fn of_views<'v>(
+        [dq, dk, dv]: [Option<&View<'v>>; 3],
+        [q, k, v, mask, g, out, lse]: [&View<'_>; 7],
+        (sizes, dtype): (&'a AttentionSizes, DType),
+    ) -> Result<(AttentionGradients<'a, T>, Vec<DenseOut<'v>>)> {
         let (lead, lead_kv) = (&sizes.lead[..], &sizes.lead_kv[..]);
         let mut converted = Vec::new();
-        let mut result = |wanted: bool, view, lead| -> Result<_> {
-            if !wanted {
+        let mut result = |view: Option<&View<'v>>, lead: &[usize]| -> Result<_> {
+            let Some(view) = view else {
                 return Ok(None);
-            }
+            };
             let ResultMatrices { to, dense } = ResultMatrices::new(view, dtype, lead)?;
             converted.extend(dense);
             Ok(Some(to))
         };
         let to = [
-            result(a.query_grad, dq, lead)?,
-            result(a.key_grad, dk, lead_kv)?,
-            result(a.value_grad, dv, lead_kv)?,
+            result(dq, lead)?,
+            result(dk, lead_kv)?,
+            result(dv, lead_kv)?,
         ];
         let out = AttentionMatrices::new(out, dtype, lead)?;
         let of = AttentionOperands::new([q, k, v, mask], out, lse, (sizes, dtype))?;
@@ -238,14 +259,14 @@ impl<'a, T: ScoreNumber> AttentionGradients<'a, T> {
         ]
     }
 
-    /// Writes each query's product of gradient and result, summed over the row.
+    /// Writes some queries' products of gradient and result, summed over the row, each to its place from `to` on.
     ///
     /// # Safety
-    /// `to` must have room for them.
-    pub unsafe fn deltas(&self, head: usize, to: *mut T) {
-        let AttentionSizes { l, d, .. } = *self.of.sizes;
+    /// `to` must have room for those of all queries.
+    pub unsafe fn deltas(&self, head: usize, some: Range<usize>, to: *mut T) {
+        let d = self.of.sizes.d;
         let (g, out) = (self.g.head(head), self.of.out.head(head));
-        for i in 0..l as isize {
+        for i in some.start as isize..some.end as isize {
             let g = g.wrapping_offset(i * self.g.steps[0]);
             let out = out.wrapping_offset(i * self.of.out.steps[0]);
             let steps = [self.g.steps[1], self.of.out.steps[1]];
@@ -267,42 +288,38 @@ impl<'a, T: ScoreNumber> AttentionGradients<'a, T> {
         ]
     }
 
-    /// Writes some blocks' sums of `n` columns, `ld` apart, to the gradient of keys or values, unless they
-    /// are there already; 0 for keys that no query sees.
+    /// Writes sums of `n` columns, `ld` apart, to the gradients of some keys or values of a head, unless they are there
+    /// already; 0 for keys that no query sees.
     ///
     /// # Safety
-    /// The blocks must be nobody else's, and the sums be there.
+    /// The keys must be nobody else's, and the sums be there.
     pub unsafe fn put(
         &self,
         result: &AttentionMatrices<T>,
-        x: &OfHead,
-        block: usize,
+        (kv, some): (usize, Range<usize>),
         (from, ld): (*mut T, usize),
         n: usize,
     ) {
-        let (s, seen) = (self.of.sizes.s, self.of.sizes.seen());
-        for j in x.keys(s, block) {
-            let out = result
-                .head(x.head)
-                .wrapping_offset(j as isize * result.steps[0]);
-            let some = block.min(s - j).min(seen.saturating_sub(j));
-            let rows = MatrixRows {
-                from: from.wrapping_add(j * ld).cast_const(),
-                steps: [ld as isize, 1],
-                sizes: [some, n],
-                factor: T::ONE,
-                factors: std::ptr::null(),
-            };
-            // SAFETY: the caller's promise.
-            unsafe {
-                if from != result.head(x.head) {
-                    copy_rows(&rows, out, result.steps);
-                }
-                for r in some..block.min(s - j) {
-                    for c in 0..n as isize {
-                        let at = r as isize * result.steps[0] + c * result.steps[1];
-                        *out.wrapping_offset(at) = T::ZERO;
-                    }
+        let out = result
+            .head(kv)
+            .wrapping_offset(some.start as isize * result.steps[0]);
+        let seen = some.end.min(self.of.sizes.seen());
+        let rows = MatrixRows {
+            from: from.wrapping_add(some.start * ld).cast_const(),
+            steps: [ld as isize, 1],
+            sizes: [seen.saturating_sub(some.start), n],
+            factor: T::ONE,
+            factors: std::ptr::null(),
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            if from != result.head(kv) {
+                copy_rows(&rows, out, result.steps);
+            }
+            for r in rows.sizes[0]..some.len() {
+                for c in 0..n as isize {
+                    let at = r as isize * result.steps[0] + c * result.steps[1];
+                    *out.wrapping_offset(at) = T::ZERO;
                 }
             }
         }

@@ -1,15 +1,16 @@
 //! The results of attention.
 
+use std::ops::Range;
+
 use torsh_core::{DType, KernelArgs, Result};
 
 use super::AttentionSizes;
 use super::drive::{self, AttentionOperands};
 use super::operand::{ColumnPanels, up};
 use super::passes;
-use super::scores::{self, LANES, ScoreNumber, Scores};
-use crate::kernels::panels::{
-    CausalBand, MatrixRows, PanelProduct, Prefetch, copy_rows, pack_rows,
-};
+use super::scores::{LANES, ScoreNumber, ScoreRows};
+use super::tile::{AdjacentKeys, KeyTile};
+use crate::kernels::panels::{CausalBand, PanelProduct, Prefetch, copy_rows};
 use crate::machine::tuning::attention_forward::{GRAIN, KEYS, QUERIES};
 use crate::memory::dense::DenseOut;
 use crate::simd::level;
@@ -20,15 +21,14 @@ pub(super) fn run<T: ScoreNumber>(
     dtype: DType,
 ) -> Result<()> {
     let (of, converted) = AttentionOperands::<T>::of_results(args, sizes, dtype)?;
-    let width = T::width(level());
-    let to = AttentionForwardLayout::new(&of, width);
-    drive::forward(&AttentionForward { of, width, to })?;
+    let most = [QUERIES.min(sizes.l), KEYS.min(sizes.seen())];
+    drive::forward(&AttentionForward::new(of, most))?;
     converted.map_or(Ok(()), DenseOut::finish)
 }
 
 /// The operands of a call.
-struct AttentionForward<'a, T> {
-    of: AttentionOperands<'a, T>,
+pub(super) struct AttentionForward<'a, T> {
+    pub of: AttentionOperands<'a, T>,
     width: usize,
     to: AttentionForwardLayout,
 }
@@ -40,19 +40,24 @@ struct AttentionForwardLayout {
     queries: usize,
     scores: usize,
     sums: usize,
+    /// What is known of each row, in arrays of so many numbers.
     rows: usize,
+    each: usize,
     ld: usize,
     columns: usize,
     total: usize,
 }
 
 impl AttentionForwardLayout {
-    fn new<T: ScoreNumber>(of: &AttentionOperands<'_, T>, width: usize) -> AttentionForwardLayout {
-        let AttentionSizes { l, e, d, .. } = *of.sizes;
+    fn new<T: ScoreNumber>(
+        of: &AttentionOperands<'_, T>,
+        width: usize,
+        [rows, keys]: [usize; 2],
+    ) -> AttentionForwardLayout {
+        let AttentionSizes { e, d, .. } = *of.sizes;
         let seen = of.sizes.seen();
-        let rows = QUERIES.min(l);
-        let columns = up(d, width);
-        let ld = up(seen.min(KEYS), width.max(LANES)) + LANES;
+        let (columns, each) = (up(d, width), up(rows, LANES));
+        let ld = up(keys, width.max(LANES)) + LANES;
         let mut total = 0;
         let mut place = |n: usize| {
             let at = total;
@@ -66,7 +71,8 @@ impl AttentionForwardLayout {
             queries: place(rows * e),
             scores: place(rows * ld),
             sums: place(rows * columns),
-            rows: place(4 * up(rows, LANES)),
+            rows: place(4 * each),
+            each,
             ld,
             columns,
             total,
@@ -74,11 +80,106 @@ impl AttentionForwardLayout {
     }
 }
 
-impl<T: ScoreNumber> AttentionForward<'_, T> {
-    /// The values of a head in panels of columns, which are where they lie or else in `at`.
-    fn values(&self, kv: usize, at: *mut T) -> (MatrixRows<T>, *mut T) {
-        let sizes = [self.of.sizes.seen(), self.of.sizes.d];
-        (self.of.v.rows(kv, sizes), at.wrapping_add(self.to.values))
+impl<'a, T: ScoreNumber> AttentionForward<'a, T> {
+    /// Of blocks of at most so many queries against tiles of at most so many keys.
+    pub fn new(of: AttentionOperands<'a, T>, most: [usize; 2]) -> AttentionForward<'a, T> {
+        let width = T::width(level());
+        let to = AttentionForwardLayout::new(&of, width, most);
+        AttentionForward { of, width, to }
+    }
+
+    /// Numbers of a thread's memory.
+    pub fn total(&self) -> usize {
+        self.to.total
+    }
+
+    /// Packs some keys of a head, from the first one of a panel on, and the values where they do not lie in panels.
+    ///
+    /// # Safety
+    /// `at` must be a thread's memory, the head one of key and value.
+    pub unsafe fn pack_keys(&self, kv: usize, some: Range<usize>, at: *mut T) {
+        let (of, width) = (&self.of, self.width);
+        let AttentionSizes { e, d, .. } = *of.sizes;
+        let values = of.v.rows(kv, [of.sizes.seen(), d]);
+        // SAFETY: the caller's promise.
+        unsafe {
+            of.k.pack(kv, (some.clone(), e), width, at);
+            ColumnPanels::pack(&values, some, width, at.wrapping_add(self.to.values));
+        }
+    }
+
+    /// The results of `rows` queries from `i` on, which see tiles of keys; 0 where there is none.
+    ///
+    /// # Safety
+    /// `at` must be a thread's memory in which these keys and values are packed.
+    pub unsafe fn results<K: KeyTile<T>>(
+        &self,
+        [head, i]: [usize; 2],
+        rows: usize,
+        tiles: impl Iterator<Item = K>,
+        at: *mut T,
+        prefetches: &mut [Prefetch],
+    ) {
+        let (of, to) = (&self.of, &self.to);
+        let AttentionSizes { e, d, group, .. } = *of.sizes;
+        let place = |n: usize| at.wrapping_add(n);
+        let (queries, scores, sums) = (place(to.queries), place(to.scores), place(to.sums));
+        let each = ScoreRows::new(place(to.rows), to.each);
+        let values = of.v.rows(head / group, [of.sizes.seen(), d]);
+        let values = ColumnPanels::of(&values, self.width, place(to.values));
+        // SAFETY: the caller's promise.
+        unsafe {
+            copy_rows(&of.queries(head, i, rows), queries, [e as isize, 1]);
+            let mut before: *mut T = std::ptr::null_mut();
+            for tile in tiles {
+                for run in tile.runs() {
+                    T::product_with(
+                        &PanelProduct {
+                            m: rows,
+                            n: run.keys,
+                            k: e,
+                            a: queries,
+                            steps: [e as isize, 1],
+                            b: at.wrapping_add(run.first * e),
+                            right: [e * self.width, self.width],
+                            c: scores.wrapping_add(run.column),
+                            ld: to.ld,
+                            add: false,
+                            band: tile.band(CausalBand::Columns),
+                        },
+                        prefetches,
+                    );
+                }
+                passes::weigh(&tile.scores(rows, scores, to.ld), &each, before, to.columns);
+                for run in tile.runs() {
+                    T::product_with(
+                        &PanelProduct {
+                            m: rows,
+                            n: d,
+                            k: run.keys,
+                            a: scores.wrapping_add(run.column),
+                            steps: [to.ld as isize, 1],
+                            b: values.from(run.first),
+                            right: values.steps,
+                            c: sums,
+                            ld: to.columns,
+                            add: !before.is_null() || run.column > 0,
+                            band: tile.band(CausalBand::Terms),
+                        },
+                        prefetches,
+                    );
+                }
+                before = sums;
+            }
+            if before.is_null() {
+                for r in 0..rows {
+                    *each.most.wrapping_add(r) = -T::INFINITY;
+                    *each.sum.wrapping_add(r) = T::ZERO;
+                }
+                (0..rows * to.columns).for_each(|n| *sums.wrapping_add(n) = T::ZERO);
+            }
+            of.finish([head, i], rows, &each, (sums, to.columns));
+        }
     }
 }
 
@@ -95,105 +196,28 @@ impl<T: ScoreNumber> drive::ForwardPass for AttentionForward<'_, T> {
         self.to.total * size_of::<T>()
     }
 
-    /// Packs the keys of a head, and its values where they do not lie in panels.
     unsafe fn pack(&self, kv: usize, at: *mut u8) {
-        let (k, n, at) = (self.of.k.head(kv), self.of.sizes.seen(), at.cast());
         // SAFETY: the caller's promise.
-        unsafe {
-            pack_rows(k, self.of.k.steps, [n, self.of.sizes.e], self.width, at);
-            let (values, to) = self.values(kv, at);
-            ColumnPanels::pack(&values, self.width, to);
-        }
+        unsafe { self.pack_keys(kv, 0..self.of.sizes.seen(), at.cast()) };
     }
 
     unsafe fn block(&self, head: usize, i: usize, at: *mut u8, prefetches: &mut [Prefetch]) {
-        let (of, to, at) = (&self.of, &self.to, at.cast::<T>());
-        let AttentionSizes {
-            l,
-            e,
-            d,
-            reach,
-            from,
-            group,
-            ..
-        } = *of.sizes;
-        let (rows, seen) = (QUERIES.min(l - i), of.sizes.seen());
+        let sizes = self.of.sizes;
+        let AttentionSizes { l, reach, from, .. } = *sizes;
+        let (rows, seen) = (QUERIES.min(l - i), sizes.seen());
         let keys_end = reach.map_or(seen, |reach| seen.min(i + rows + reach));
         // Blocks of keys that lie before the window of all queries are left out, but not the last one.
         let first = from.map_or(0, |from| {
             i.saturating_add_signed(from).min(keys_end - 1) / KEYS * KEYS
         });
-        let place = |n: usize| at.wrapping_add(n);
-        let (queries, scores, sums) = (place(to.queries), place(to.scores), place(to.sums));
-        let each = |n: usize| place(to.rows + n * up(QUERIES.min(l), LANES));
-        let each = scores::ScoreRows {
-            most: each(0),
-            sum: each(1),
-            before: each(2),
-            added: each(3),
-        };
-        let (values, place_of_values) = self.values(head / group, at);
-        let values = ColumnPanels::of(&values, self.width, place_of_values);
+        let tiles = (first..keys_end).step_by(KEYS).map(|j| AdjacentKeys {
+            sizes,
+            mask: self.of.mask.as_ref(),
+            head,
+            start: [i, j],
+            keys: KEYS.min(keys_end - j),
+        });
         // SAFETY: the caller's promise.
-        unsafe {
-            copy_rows(&of.queries(head, i, rows), queries, [e as isize, 1]);
-            for j in (first..keys_end).step_by(KEYS) {
-                let keys = KEYS.min(keys_end - j);
-                let d_ij = i as isize - j as isize;
-                let reach = reach.map(|reach| d_ij + reach as isize);
-                let band = |b: fn(isize) -> CausalBand| reach.map_or(CausalBand::All, b);
-                T::product_with(
-                    &PanelProduct {
-                        m: rows,
-                        n: keys,
-                        k: e,
-                        a: queries,
-                        steps: [e as isize, 1],
-                        b: at.wrapping_add(j * e),
-                        right: [e * self.width, self.width],
-                        c: scores,
-                        ld: to.ld,
-                        add: false,
-                        band: band(CausalBand::Columns),
-                    },
-                    prefetches,
-                );
-                if let Some(mask) = &of.mask {
-                    mask.apply(head, [i, rows], [j, keys], scores, to.ld);
-                }
-                let block = Scores {
-                    rows,
-                    keys,
-                    reach: reach.map_or(isize::MAX, |reach| reach + 1),
-                    from: from.map_or(isize::MIN, |from| d_ij + from),
-                    at: scores,
-                    ld: to.ld,
-                };
-                block.hide_earlier();
-                let before = if j == first {
-                    std::ptr::null_mut()
-                } else {
-                    sums
-                };
-                passes::weigh(&block, &each, before, to.columns);
-                T::product_with(
-                    &PanelProduct {
-                        m: rows,
-                        n: d,
-                        k: keys,
-                        a: scores,
-                        steps: [to.ld as isize, 1],
-                        b: values.from(j),
-                        right: values.steps,
-                        c: sums,
-                        ld: to.columns,
-                        add: j > first,
-                        band: band(CausalBand::Terms),
-                    },
-                    prefetches,
-                );
-            }
-            of.finish([head, i], rows, &each, (sums, to.columns));
-        }
+        unsafe { self.results([head, i], rows, tiles, at.cast(), prefetches) };
     }
 }

@@ -1,10 +1,12 @@
 //! The operands of attention: a matrix for each head.
 
+use std::ops::Range;
+
 use torsh_core::{DType, Result, View, shape::Shape};
 
 use super::passes;
 use super::scores::ScoreNumber;
-use crate::kernels::panels::{MatrixRows, Prefetch, pack_columns};
+use crate::kernels::panels::{MatrixRows, Prefetch, pack_columns, pack_rows};
 use crate::machine::tuning::attention_forward::NEAR;
 use crate::memory::convert::convert;
 use crate::memory::dense::{Dense, DenseOut, Ptr};
@@ -77,6 +79,27 @@ impl<T> AttentionMatrices<T> {
             factor: T::ONE,
             factors: std::ptr::null(),
         }
+    }
+
+    /// Packs some rows of a head, from the first one of a panel on, into panels of rows; `to` is where the panels of
+    /// all rows begin.
+    ///
+    /// # Safety
+    /// The rows must be there, and `to` have room for them, rounded up to whole panels.
+    pub unsafe fn pack(
+        &self,
+        head: usize,
+        (some, columns): (Range<usize>, usize),
+        width: usize,
+        to: *mut T,
+    ) where
+        T: ScoreNumber,
+    {
+        let offset = some.start as isize * self.steps[0];
+        let from = self.head(head).wrapping_offset(offset);
+        let to = to.wrapping_add(some.start * columns);
+        // SAFETY: the caller's promise.
+        unsafe { pack_rows(from, self.steps, [some.len(), columns], width, to) };
     }
 
     /// Some rows of a head, to be asked for ahead of time.
@@ -190,7 +213,7 @@ impl<T: ScoreNumber> ColumnPanels<T> {
         near && steps == [columns as isize, 1] && columns.is_multiple_of(width)
     }
 
-    /// Where they are, or else [packed](ColumnPanels::pack) to `to`.
+    /// Where they are, or else where they are [packed](ColumnPanels::pack) to.
     pub fn of(rows: &MatrixRows<T>, width: usize, to: *mut T) -> ColumnPanels<T> {
         let [count, columns] = rows.sizes;
         match ColumnPanels::<T>::lie(rows.steps, columns, width) {
@@ -205,17 +228,28 @@ impl<T: ScoreNumber> ColumnPanels<T> {
         }
     }
 
-    /// [`ColumnPanels::of`], and packs them where they must be.
+    /// Packs some of the rows, which have no factors of their own, unless they [lie](ColumnPanels::lie).
     ///
     /// # Safety
-    /// The rows must be there, and `to` have room for them, rounded up to whole panels, unless they
-    /// [lie](ColumnPanels::lie).
-    pub unsafe fn pack(rows: &MatrixRows<T>, width: usize, to: *mut T) -> ColumnPanels<T> {
-        if !ColumnPanels::<T>::lie(rows.steps, rows.sizes[1], width) {
-            // SAFETY: the caller's promise.
-            unsafe { pack_columns(rows, width, to) };
+    /// The rows must be there, and `to` have room for all of them, rounded up to whole panels.
+    pub unsafe fn pack(rows: &MatrixRows<T>, some: Range<usize>, width: usize, to: *mut T) {
+        let ([count, columns], [row, column]) = (rows.sizes, rows.steps);
+        if ColumnPanels::<T>::lie(rows.steps, columns, width) {
+            return;
         }
-        ColumnPanels::of(rows, width, to)
+        // A panel at a time, unless the rows fill the panels.
+        let each = if some.len() == count { columns } else { width };
+        for first in (0..columns).step_by(each.max(1)) {
+            let offset = some.start as isize * row + first as isize * column;
+            let part = MatrixRows {
+                from: rows.from.wrapping_offset(offset),
+                sizes: [some.len(), each.min(columns - first)],
+                ..*rows
+            };
+            let to = to.wrapping_add(first * count + some.start * width);
+            // SAFETY: the caller's promise.
+            unsafe { pack_columns(&part, width, to) };
+        }
     }
 
     /// The rows from `first` on.

@@ -125,13 +125,7 @@ unsafe fn head<T: ScoreNumber>(
                 ld: to.ld,
             };
             block.hide_earlier();
-            let place = |n: usize| at.wrapping_add(to.rows + (4 * g + n) * to.each);
-            let each = ScoreRows {
-                most: place(0),
-                sum: place(1),
-                before: place(2),
-                added: place(3),
-            };
+            let each = ScoreRows::new(at.wrapping_add(to.rows + 4 * g * to.each), to.each);
             passes::weigh(&block, &each, std::ptr::null_mut(), to.columns);
             passes::sums(&block, v, d, (sums, to.columns));
             of.finish([head, 0], l, &each, (sums, to.columns));

@@ -189,6 +189,19 @@ pub(super) struct ScoreRows<T> {
     pub added: *mut T,
 }
 
+impl<T> ScoreRows<T> {
+    /// The four arrays, `step` numbers apart, from `at` on.
+    pub fn new(at: *mut T, step: usize) -> ScoreRows<T> {
+        let [most, sum, before, added] = [0, 1, 2, 3].map(|n| at.wrapping_add(n * step));
+        ScoreRows {
+            most,
+            sum,
+            before,
+            added,
+        }
+    }
+}
+
 /// Makes scores into `exp(score - maximum)`, and moves the rows' maxima, sums and, unless these are
 /// the first keys, results.
 ///
@@ -367,6 +380,7 @@ pub(super) unsafe fn hide<T: Real>(
     bits: *const u64,
     [rows, keys]: [usize; 2],
 ) {
+    let hidden = -T::INFINITY;
     for r in 0..rows {
         // SAFETY: the caller's promise.
         let seen = unsafe { *bits.wrapping_add(r) };
@@ -374,16 +388,27 @@ pub(super) unsafe fn hide<T: Real>(
             continue;
         }
         let row = s.wrapping_add(r.wrapping_mul(ld));
-        for j in 0..keys {
-            let at = row.wrapping_add(j);
+        let mut j = 0;
+        // Lanes against constants: a bit shifted for each key would be one of 64 bits.
+        while j + LANES <= keys {
+            let at = row.wrapping_add(j).cast::<[T; LANES]>();
+            let some = (seen >> (j & 63)) as u32;
             // SAFETY: the caller's promise.
             unsafe {
-                *at = if seen >> (j & 63) & 1 == 1 {
-                    *at
-                } else {
-                    -T::INFINITY
+                let mut x = *at;
+                for l in 0..LANES {
+                    x[l] = if some & (1 << l) == 0 { hidden } else { x[l] };
                 }
-            };
+                *at = x;
+            }
+            j += LANES;
+        }
+        while j < keys {
+            if seen >> (j & 63) & 1 == 0 {
+                // SAFETY: the caller's promise.
+                unsafe { *row.wrapping_add(j) = hidden };
+            }
+            j += 1;
         }
     }
 }

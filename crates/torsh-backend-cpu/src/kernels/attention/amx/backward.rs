@@ -136,7 +136,9 @@ impl drive::BackwardPass for AmxBackward<'_> {
 
     unsafe fn head(&self, x: &OfHead, at: *mut u8) {
         let (of, to, kv) = (&self.of.of, &self.to, x.head);
-        let AttentionSizes { l, e, d, group, .. } = *of.sizes;
+        let AttentionSizes {
+            l, s, e, d, group, ..
+        } = *of.sizes;
         let seen = of.sizes.seen();
         let [dq, dk, dv] = self.of.wanted(x.of);
         let wanted = [dq.is_some(), dk.is_some(), dv.is_some()];
@@ -182,7 +184,7 @@ impl drive::BackwardPass for AmxBackward<'_> {
                     to.g_columns.fill::<true>(at, g, transposed(of_g), [d, l]);
                 }
                 let (lse, delta) = (floats(to.lse), floats(to.delta));
-                self.of.deltas(head, delta);
+                self.of.deltas(head, 0..l, delta);
                 for i in 0..l {
                     *lse.wrapping_add(i) = *of.lse.at((head * l + i) as isize);
                 }
@@ -239,8 +241,13 @@ impl drive::BackwardPass for AmxBackward<'_> {
                 }
             }
             for (result, from, n) in [(dk, to_dk, e), (dv, to_dv, d)] {
-                if let Some(result) = result {
-                    self.of.put(result, x, KEYS, (from.ptr, from.step / 4), n);
+                let Some(result) = result else {
+                    continue;
+                };
+                for j in x.keys(s, KEYS) {
+                    let some = j..s.min(j + KEYS);
+                    self.of
+                        .put(result, (kv, some), (from.ptr, from.step / 4), n);
                 }
             }
         }

@@ -10,7 +10,7 @@ use torsh_core::{DType, KernelArgs, Result};
 use super::super::AttentionSizes;
 use super::super::drive::{self, AttentionOperands};
 use super::super::operand::up;
-use super::super::scores::{self, LANES, Scores, cut, greatest, whole};
+use super::super::scores::{LANES, ScoreRows, Scores, cut, greatest, whole};
 use super::{PackedPanels, Places, are_safe, exponential};
 use crate::kernels::matmul::amx::pack::{first, put_line, put_parts_of_line, split};
 use crate::kernels::matmul::amx::{Blocks, OF_STEP, SIDE, STEP, Sums, TILE, TilePrefetch};
@@ -147,13 +147,7 @@ impl AmxForward<'_> {
         let keys_end = if causal { seen.min(i + rows) } else { seen };
         let floats = |place: usize| at.wrapping_add(place).cast::<f32>();
         let (scores, sums) = (floats(to.scores), floats(to.sums));
-        let each = |n: usize| floats(to.rows).wrapping_add(n * up(QUERIES.min(l), SIDE));
-        let each = scores::ScoreRows {
-            most: each(0),
-            sum: each(1),
-            before: each(2),
-            added: each(3),
-        };
+        let each = ScoreRows::new(floats(to.rows), up(QUERIES.min(l), SIDE));
         let panels = rows.div_ceil(SIDE);
         // Lines that are asked for before other products: half as many have as much to ask for.
         let lines = if causal { 16 } else { 8 };
@@ -309,7 +303,7 @@ unsafe fn pack_scaled(q: &MatrixRows<f32>, to: &PackedPanels, at: *mut u8) -> f3
 /// # Safety
 /// `rows` must hold the block's, `out` be null or hold rows of `width`; the processor has AVX-512.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-unsafe fn greatest_of(s: &Scores<f32>, rows: &scores::ScoreRows<f32>, out: *mut f32, width: usize) {
+unsafe fn greatest_of(s: &Scores<f32>, rows: &ScoreRows<f32>, out: *mut f32, width: usize) {
     let first = out.is_null();
     for r in 0..s.rows {
         let row = s.at.wrapping_add(r * s.ld);
@@ -355,7 +349,7 @@ fn seen(s: &Scores<f32>, r: usize) -> usize {
 struct Weigh {
     s: Scores<f32>,
     /// Of `before`, what is subtracted; of `added`, a vector for each row.
-    rows: scores::ScoreRows<f32>,
+    rows: ScoreRows<f32>,
     /// The next row, and where they end.
     row: usize,
     end: usize,
