@@ -318,6 +318,19 @@ pub trait FloatVector: Vector<T: Real> {
     }
     /// The sum of the lanes: the upper half is added to the lower one until one is left.
     unsafe fn reduce_sum(self) -> Self::T;
+    /// The sums of four vectors, each as [`reduce_sum`](Self::reduce_sum) gives it.
+    #[inline(always)]
+    unsafe fn reduce_sums([a, b, c, d]: [Self; 4]) -> [Self::T; 4] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            [
+                a.reduce_sum(),
+                b.reduce_sum(),
+                c.reduce_sum(),
+                d.reduce_sum(),
+            ]
+        }
+    }
     /// The largest of the lanes, in the order of [`reduce_sum`](Self::reduce_sum), by [`max`](Self::max) of the upper
     /// half and the lower one.
     unsafe fn reduce_max(self) -> Self::T;

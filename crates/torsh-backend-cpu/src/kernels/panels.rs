@@ -4,11 +4,12 @@
 //! terms. Some rows of one panel are summed in registers.
 
 use crate::kernels::matmul::panel::{Lines, Square};
+use crate::kernels::matmul::tile::{even_parts, term};
 use crate::machine::tuning::panel::FETCHED as LINES;
 use crate::memory::stream::{LINE, prefetch_second};
 use crate::multiversion;
 use crate::scalar::Real;
-use crate::simd::{Arch, Level};
+use crate::simd::{Arch, FloatVector, Level, Vectors};
 
 /// Rows that are summed at once, at most.
 pub(crate) const ROWS: usize = 8;
@@ -132,6 +133,24 @@ pub(crate) struct PanelProduct<T> {
     pub ld: usize,
     pub add: bool,
     pub band: CausalBand,
+}
+
+/// `c = a b` of one panel, where the terms are those of stored blocks: the sums stay in registers from one block to the next.
+#[derive(Clone, Copy)]
+pub(crate) struct BlocksProduct<'a, T> {
+    /// Rows of a block, and of `c`.
+    pub m: usize,
+    /// Terms of a block.
+    pub terms: usize,
+    /// Where each block begins in `a`, and which of the panel's terms is its first.
+    pub blocks: &'a [[usize; 2]],
+    pub a: *const T,
+    /// From row to row and from term to term of a block.
+    pub steps: [isize; 2],
+    /// The panel: adjacent numbers for each term.
+    pub b: *const T,
+    /// Rows of the panel's width.
+    pub c: *mut T,
 }
 
 /// Adds the products of one term.
@@ -281,6 +300,59 @@ unsafe fn multiply<A: Arch, T: Real, const N: usize>(
         first += panels * N;
         b = b.wrapping_add(panels * panel);
         c = c.wrapping_add(panels * N);
+    }
+}
+
+/// `M` rows from `first` on, of a panel of `C` vectors.
+///
+/// # Safety
+/// The operands must hold what the sizes and the blocks say; the processor has the instruction set of `V`.
+#[inline(always)]
+unsafe fn tile_of_blocks<V: FloatVector, const M: usize, const C: usize>(
+    p: &BlocksProduct<'_, V::T>,
+    first: usize,
+) {
+    let [row, step] = p.steps;
+    let rows = p.a.wrapping_offset(first as isize * row);
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut sums = [[V::splat(<V::T as Real>::ZERO); C]; M];
+        for &[at, first_term] in p.blocks {
+            let mut a = rows.wrapping_add(at);
+            let mut b = p.b.wrapping_add(first_term * (C * V::N));
+            for _ in 0..p.terms {
+                term::<V, M, C, false>(a, row, b, &mut sums);
+                a = a.wrapping_offset(step);
+                b = b.wrapping_add(C * V::N);
+            }
+        }
+        for r in 0..M {
+            for c in 0..C {
+                sums[r][c].store(p.c.wrapping_add(((first + r) * C + c) * V::N));
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As for [`tile_of_blocks`].
+#[inline(always)]
+unsafe fn multiply_blocks<A: Arch, T: Vectors, const C: usize>(p: &BlocksProduct<'_, T>) {
+    for (first, count) in even_parts(p.m, rows(A::LEVEL, false)) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match count {
+                1 => tile_of_blocks::<T::V<A>, 1, C>(p, first),
+                2 => tile_of_blocks::<T::V<A>, 2, C>(p, first),
+                3 => tile_of_blocks::<T::V<A>, 3, C>(p, first),
+                4 => tile_of_blocks::<T::V<A>, 4, C>(p, first),
+                5 => tile_of_blocks::<T::V<A>, 5, C>(p, first),
+                6 => tile_of_blocks::<T::V<A>, 6, C>(p, first),
+                _ if const { rows(A::LEVEL, false) <= 6 } => {}
+                7 => tile_of_blocks::<T::V<A>, 7, C>(p, first),
+                _ => tile_of_blocks::<T::V<A>, 8, C>(p, first),
+            }
+        }
     }
 }
 
@@ -437,10 +509,12 @@ pub(crate) trait Panels: Real + Square {
         // SAFETY: the caller's promise.
         unsafe { Self::product_with(p, &mut []) }
     }
+    /// See [`multiply_blocks`].
+    unsafe fn product_of_blocks(p: &BlocksProduct<'_, Self>);
 }
 
 macro_rules! panels {
-    ($($t:ident $base:literal $fused:literal $avx2:literal $avx512:literal, $product:ident;)*) => {$(
+    ($($t:ident $base:literal $fused:literal $avx2:literal $avx512:literal, $product:ident $blocks:ident;)*) => {$(
         multiversion! {
             pub(crate) unsafe fn $product<A>(p: &PanelProduct<$t>, prefetches: &mut [Prefetch]) {
                 // SAFETY: the caller's promise.
@@ -450,6 +524,17 @@ macro_rules! panels {
                         (Level::Avx2, _) => multiply::<A, $t, $avx2>(p, prefetches),
                         (Level::Neon, _) | (Level::Base, true) => multiply::<A, $t, $fused>(p, prefetches),
                         (Level::Base, false) => multiply::<A, $t, $base>(p, prefetches),
+                    }
+                }
+            }
+
+            pub(crate) unsafe fn $blocks<A>(p: &BlocksProduct<'_, $t>) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    // As many vectors as a panel has at each level.
+                    match (A::LEVEL, A::FMA) {
+                        (Level::Neon, _) | (Level::Base, true) => multiply_blocks::<A, $t, 4>(p),
+                        _ => multiply_blocks::<A, $t, 2>(p),
                     }
                 }
             }
@@ -468,10 +553,14 @@ macro_rules! panels {
                 // SAFETY: the caller's promise.
                 unsafe { $product(p, prefetches) }
             }
+            unsafe fn product_of_blocks(p: &BlocksProduct<'_, $t>) {
+                // SAFETY: the caller's promise.
+                unsafe { $blocks(p) }
+            }
         }
     )*};
 }
 panels! {
-    f32 8 16 16 32, product_f32;
-    f64 4 8 8 16, product_f64;
+    f32 8 16 16 32, product_f32 blocks_f32;
+    f64 4 8 8 16, product_f64 blocks_f64;
 }

@@ -11,6 +11,7 @@
 pub(crate) mod choose;
 mod rows;
 
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use smallvec::SmallVec;
@@ -53,6 +54,54 @@ type SoftmaxTileFn = unsafe fn(*const u8, isize, *const u8, isize, *mut u8, isiz
 
 fn loops<O: Op>() -> (SoftmaxRowFn, SoftmaxTileFn) {
     (row_fn::select::<O>(), tile_fn::select::<O>())
+}
+
+/// Softmax or its logarithm of single lines, for kernels that find the lines by themselves.
+#[derive(Clone, Copy)]
+pub(crate) struct LineSoftmax<T> {
+    row: SoftmaxRowFn,
+    tile: SoftmaxTileFn,
+    of: PhantomData<T>,
+}
+
+macro_rules! line_softmax {
+    ($($t:ident)*) => { $(
+        impl LineSoftmax<$t> {
+            /// The loops for this processor.
+            pub(crate) fn new(log: bool) -> LineSoftmax<$t> {
+                let (row, tile) = match log {
+                    true => loops::<LogSoft<$t>>(),
+                    false => loops::<Soft<$t>>(),
+                };
+                LineSoftmax { row, tile, of: PhantomData }
+            }
+        }
+    )* };
+}
+line_softmax! { f32 f64 }
+
+impl<T> LineSoftmax<T> {
+    /// Writes the softmax of each of `w` columns of as many rows as there are.
+    pub(crate) fn run(&self, x: &[T], to: &mut [T], w: usize) {
+        assert_eq!(x.len(), to.len());
+        if x.is_empty() {
+            return;
+        }
+        let (n, step) = (x.len() / w, w as isize);
+        let (x, to) = (x.as_ptr().cast::<u8>(), to.as_mut_ptr().cast::<u8>());
+        if w == 1 {
+            // SAFETY: both have `n` numbers of the type that the loops are for.
+            return unsafe { (self.row)(x, x, to, n) };
+        }
+        for first in (0..w).step_by(WIDTH) {
+            let at = first * size_of::<T>();
+            // SAFETY: both have `n` rows of `w` numbers, of which the loops get at most `WIDTH` columns from `first` on.
+            unsafe {
+                let (x, to) = (x.add(at), to.add(at));
+                (self.tile)(x, step, x, step, to, step, n, WIDTH.min(w - first));
+            }
+        }
+    }
 }
 
 pub(crate) fn softmax(args: &KernelArgs<'_>) -> Result<()> {

@@ -303,7 +303,7 @@ pub(crate) mod attention_blocks {
     pub(crate) const FORWARD: usize = 8;
     /// The same of the gradients, which keep two numbers for each score.
     pub(crate) const BACKWARD: usize = 2;
-    /// Shares of the queries for each thread: one core may be slower than another.
+    /// Shares of the queries, or of the keys, for each thread: one core may be slower than another.
     pub(crate) const SHARES: usize = 4;
     /// Products of a query, a key and a column worth a thread of their own.
     pub(crate) const GRAIN: usize = super::grain(16);

@@ -46,6 +46,7 @@ macro_rules! sections {
         $(complex |$($z:ident),+ $(; $($zp:ident),+)?| $complex:expr;)?
         $(grad [$($saved:ident)*] $grad:expr;)*
         $(define $define:expr;)?
+        $(zero $zero:ident;)?
         samples $($rest:tt)*
     })*) => {
         use super::*;

@@ -70,6 +70,7 @@ macro_rules! avx2 {
        $masked:ident $transpose:ident, $to_bits:ident $of_bits:ident,
        |$a:ident, $b:ident| $deinterleave:expr, $interleave:expr, $even_then_odd:expr,
        |$x:ident| $reversed:expr, $sum:expr, $most:expr, $least:expr,
+       |$p:ident, $q:ident, $r:ident, $s:ident| $sums:expr,
        $fnma:ident $sqrt:ident $andnot:ident $complex:ident $conjugate:ident $permute:ident
        $real:literal $imaginary:literal $swapped:literal;)*) => {$(
         impl Vector for $v {
@@ -289,6 +290,11 @@ macro_rules! avx2 {
                 unsafe { $sum }
             }
             #[inline(always)]
+            unsafe fn reduce_sums([$p, $q, $r, $s]: [Self; 4]) -> [$t; 4] {
+                // SAFETY: as above; the last store has room for four.
+                unsafe { $sums }
+            }
+            #[inline(always)]
             unsafe fn reduce_max(self) -> $t {
                 let $x = self;
                 // SAFETY: as above.
@@ -338,6 +344,19 @@ avx2! {
             _mm256_permute_ps::<0b00_01_10_11>(halves)
         },
         reduce_ps!(v, _mm_add_ps, _mm_add_ss), reduce_ps!(v, _mm_max_ps, _mm_max_ss), reduce_ps!(v, _mm_min_ps, _mm_min_ss),
+        |a, b, c, d| {
+            // The halves of two vectors side by side, then lanes of all four.
+            let halves = |x, y| {
+                _mm256_add_ps(_mm256_permute2f128_ps::<0x31>(x, y), _mm256_permute2f128_ps::<0x20>(x, y))
+            };
+            let (ab, cd) = (halves(a, b), halves(c, d));
+            let pairs = _mm256_add_ps(_mm256_unpackhi_ps(ab, cd), _mm256_unpacklo_ps(ab, cd));
+            let ones = _mm256_add_ps(_mm256_permute_ps::<0b11_10_11_10>(pairs), pairs);
+            let (ac, bd) = (_mm256_castps256_ps128(ones), _mm256_extractf128_ps::<1>(ones));
+            let mut sums = [0.0; 4];
+            _mm_storeu_ps(sums.as_mut_ptr(), _mm_unpacklo_ps(ac, bd));
+            sums
+        },
         _mm256_fnmadd_ps _mm256_sqrt_ps _mm256_andnot_ps _mm256_fmaddsub_ps _mm256_fmsubadd_ps _mm256_permute_ps
         0b10_10_00_00 0b11_11_01_01 0b10_11_00_01;
     __m256d of f64 4: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_stream_pd _mm256_fmadd_pd _mm256_mul_pd
@@ -354,6 +373,16 @@ avx2! {
         _mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_shuffle_pd::<0b1010>(a, b)),
         |v| _mm256_permute4x64_pd::<0b00_01_10_11>(v),
         reduce_pd!(v, _mm_add_pd, _mm_add_sd), reduce_pd!(v, _mm_max_pd, _mm_max_sd), reduce_pd!(v, _mm_min_pd, _mm_min_sd),
+        |a, b, c, d| {
+            let halves = |x, y| {
+                _mm256_add_pd(_mm256_permute2f128_pd::<0x31>(x, y), _mm256_permute2f128_pd::<0x20>(x, y))
+            };
+            let (ab, cd) = (halves(a, b), halves(c, d));
+            let ones = _mm256_add_pd(_mm256_unpackhi_pd(ab, cd), _mm256_unpacklo_pd(ab, cd));
+            let mut sums = [0.0; 4];
+            _mm256_storeu_pd(sums.as_mut_ptr(), _mm256_permute4x64_pd::<0b11_01_10_00>(ones));
+            sums
+        },
         _mm256_fnmadd_pd _mm256_sqrt_pd _mm256_andnot_pd _mm256_fmaddsub_pd _mm256_fmsubadd_pd _mm256_permute_pd
         0b0000 0b1111 0b0101;
 }

@@ -99,6 +99,12 @@ unsafe fn check<A: Arch, V: FloatVector>() {
             assert_eq!(row, want(&|i| (16 * i + r) as f64));
         }
         assert_eq!(a.reduce_sum(), number(n * (n - 1) / 2));
+        // Halves of which only some orders of adding give the same sums.
+        let mut unlike =
+            [a, b, a.mul(b), b.add(a)].map(|v| lanes(V::splat(V::T::ONE).div(v.add(c))));
+        unlike[0][0] = V::T::c(1e8);
+        let unlike = unlike.map(|v| V::load(v.as_ptr()));
+        assert_eq!(V::reduce_sums(unlike), unlike.map(|v| v.reduce_sum()));
         assert_eq!((a.reduce_max(), b.reduce_min()), (number(n - 1), number(n)));
         for first in 0..=n {
             assert_eq!(

@@ -8,7 +8,7 @@ use super::tuning;
 use crate::machine::choice::{Algorithm, pick};
 
 crate::operations! {
-    ProductAlgorithm, PatternAlgorithm, TermsAlgorithm, OrderAlgorithm
+    ProductAlgorithm, PatternAlgorithm, TermsAlgorithm, OrderAlgorithm, BlocksAlgorithm, BlocksSplit
 }
 
 /// Declares an algorithm's enum: its variants with their names, and the operation.
@@ -54,11 +54,22 @@ pub(crate) struct ProductProblem {
 }
 
 impl ProductProblem {
+    /// Columns of a cache line.
+    fn line(&self) -> usize {
+        (64 / self.bytes).max(1)
+    }
+
     /// Columns of a panel of the dense matrix that stays in L2: whole cache lines.
     pub(super) fn panel(&self, l2: usize) -> usize {
-        let line = (256 / self.bytes).max(1);
+        let line = self.line();
         let fits = tuning::panel_bytes(l2) / (self.width.max(1) * self.bytes);
         (fits / line * line).max(line)
+    }
+
+    /// The fewest stored elements that repay panels of so many columns.
+    fn repays(&self, panel: usize) -> usize {
+        let narrower = (tuning::PANEL_LINES * self.line()).div_ceil(panel);
+        (tuning::PANEL_REUSE * narrower).saturating_mul(self.width)
     }
 }
 
@@ -96,11 +107,11 @@ algorithms! {
     #[inline]
     fn choose(p: &ProductProblem, machine: &Machine, _: usize) -> (Self, &'static str) {
         let panel = p.panel(machine.l2);
-        let fits = p.width * panel * p.bytes <= machine.l2;
+        let fits = p.width.saturating_mul(panel * p.bytes) <= machine.l2;
         if panel >= p.columns {
             (Self::Rows, "the dense operand stays in L2, or is a panel wide")
-        } else if fits && p.stored >= tuning::PANEL_REUSE * p.width {
-            (Self::Panels, "a panel of the dense operand stays in L2 and is read often")
+        } else if fits && p.stored >= p.repays(panel) {
+            (Self::Panels, "a packed panel of the dense operand stays in L2 and is read often")
         } else {
             (Self::Rows, "rows of the dense operand are read too seldom to be kept")
         }
@@ -140,7 +151,7 @@ impl fmt::Display for PatternProblem {
 }
 
 algorithms! {
-    /// How the columns of a row of a product are found.
+    /// How the columns of a row of a product are found, and what falls on each is summed.
     PatternAlgorithm of "sparse.pattern" {
         /// Marks of all columns, in levels of 64, which are read in order.
         Marks "marks",
@@ -151,7 +162,7 @@ algorithms! {
     type Problem = PatternProblem;
 
     fn accepts(self, p: &PatternProblem, _: &Machine) -> bool {
-        self != Self::Marks || p.columns <= tuning::MOST_MARKED * 64
+        self != Self::Marks || p.columns <= tuning::MOST_MARKED
     }
 
     #[inline]
@@ -276,5 +287,102 @@ algorithms! {
 
     fn examples() -> Vec<OrderProblem> {
         vec![OrderProblem { n: 100, bits: 27 }, OrderProblem { n: 1_000_000, bits: 27 }]
+    }
+}
+
+/// A matrix of stored blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct BlocksProblem {
+    /// Rows of a block.
+    pub rows: usize,
+    /// Columns of a block.
+    pub columns: usize,
+}
+
+impl fmt::Display for BlocksProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rows={} columns={}", self.rows, self.columns)
+    }
+}
+
+algorithms! {
+    /// How products with a matrix of stored blocks are computed.
+    BlocksAlgorithm of "sparse.blocks" {
+        /// Element by element, as of any sparse matrix.
+        Elements "elements",
+        /// By register tiles over whole blocks.
+        Blocks "blocks",
+    }
+
+    type Problem = BlocksProblem;
+
+    fn accepts(self, _: &BlocksProblem, _: &Machine) -> bool {
+        true
+    }
+
+    #[inline]
+    fn choose(p: &BlocksProblem, _: &Machine, _: usize) -> (Self, &'static str) {
+        match p.rows.min(p.columns) < tuning::BLOCK_SIDE {
+            true => (Self::Elements, "register tiles of such blocks are mostly empty"),
+            false => (Self::Blocks, "blocks fill register tiles"),
+        }
+    }
+
+    fn examples() -> Vec<BlocksProblem> {
+        let problem = |rows, columns| BlocksProblem { rows, columns };
+        vec![problem(32, 32), problem(8, 8), problem(1, 32), problem(2, 2)]
+    }
+}
+
+/// Whether products with a matrix of blocks of so many rows and columns are faster by whole blocks than element by element.
+pub fn by_blocks([rows, columns]: [usize; 2]) -> bool {
+    pick::<BlocksAlgorithm>(&BlocksProblem { rows, columns }, 1) == BlocksAlgorithm::Blocks
+}
+
+/// A product of a matrix of stored blocks and a dense one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct BlocksSplitProblem {
+    /// Block rows of the result.
+    pub lines: usize,
+    /// Columns of the dense matrix.
+    pub columns: usize,
+}
+
+impl fmt::Display for BlocksSplitProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "lines={} columns={}", self.lines, self.columns)
+    }
+}
+
+algorithms! {
+    /// What the threads of a product with stored blocks share out.
+    BlocksSplit of "sparse.blocks.split" {
+        /// Columns of the dense operand: each thread packs its own and reads all blocks.
+        Columns "columns",
+        /// Block rows, for which all threads have packed columns together.
+        Lines "lines",
+    }
+
+    type Problem = BlocksSplitProblem;
+
+    fn accepts(self, _: &BlocksSplitProblem, _: &Machine) -> bool {
+        true
+    }
+
+    #[inline]
+    fn choose(p: &BlocksSplitProblem, _: &Machine, threads: usize) -> (Self, &'static str) {
+        let threads = threads.max(1);
+        if p.lines < threads {
+            (Self::Columns, "fewer block rows than threads")
+        } else if threads == 1 || p.columns / threads >= tuning::BLOCK_COLUMNS {
+            (Self::Columns, "a thread's columns repay reading all blocks")
+        } else {
+            (Self::Lines, "too few columns for each thread to read all blocks")
+        }
+    }
+
+    fn examples() -> Vec<BlocksSplitProblem> {
+        let problem = |lines, columns| BlocksSplitProblem { lines, columns };
+        vec![problem(128, 256), problem(128, 16), problem(1, 16)]
     }
 }

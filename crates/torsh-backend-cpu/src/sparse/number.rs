@@ -6,7 +6,6 @@ use half::{bf16, f16};
 use num_complex::Complex;
 use torsh_core::Element;
 
-use super::vectors;
 use crate::simd::Arch;
 
 /// An index: `i32` or `i64`.
@@ -31,7 +30,11 @@ impl Index for i32 {
 impl Index for i64 {
     #[inline(always)]
     fn place(self) -> usize {
-        usize::try_from(self).unwrap_or(usize::MAX)
+        match usize::BITS {
+            // As an unsigned number a negative one is beyond every bound, too: no slice is so long.
+            64 => self as usize,
+            _ => usize::try_from(self).unwrap_or(usize::MAX),
+        }
     }
     #[inline(always)]
     fn of(place: usize) -> Option<i64> {
@@ -39,7 +42,7 @@ impl Index for i64 {
     }
 }
 
-/// An element: what sums of products are computed in, and the loops that its vectors have.
+/// An element, and what sums of products are computed in.
 pub trait Number: Element {
     /// What sums are kept in: float32 for the half types, else the type itself.
     type Sum: Copy + Send + Sync + PartialEq + 'static;
@@ -57,17 +60,6 @@ pub trait Number: Element {
     fn sub(a: Self::Sum, b: Self::Sum) -> Self::Sum;
     /// `a / b`; of integers the quotient towards zero, and 0 where `b` is 0.
     fn div(a: Self::Sum, b: Self::Sum) -> Self::Sum;
-
-    /// Some rows of a product; `None` if an index is out of range.
-    #[doc(hidden)]
-    fn rows<I: Index>(work: vectors::RowsWork<'_, '_, Self, I>) -> Option<()> {
-        vectors::plain_rows(work)
-    }
-    /// Some elements of a sampled product; `None` if an index is out of range.
-    #[doc(hidden)]
-    fn samples<I: Index>(work: vectors::SamplesWork<'_, '_, Self, I>) -> Option<()> {
-        vectors::plain_samples(work)
-    }
 }
 
 macro_rules! integers {
@@ -115,7 +107,7 @@ macro_rules! halves {
 halves!(bf16, f16);
 
 macro_rules! floats {
-    ($($t:ty, $fma:path, $rows:path, $samples:path;)*) => { $(
+    ($($t:ty, $fma:path;)*) => { $(
         impl Number for $t {
             type Sum = $t;
             const ZERO: $t = 0.0;
@@ -131,14 +123,12 @@ macro_rules! floats {
             fn sub(a: $t, b: $t) -> $t { a - b }
             #[inline(always)]
             fn div(a: $t, b: $t) -> $t { a / b }
-            fn rows<I: Index>(work: vectors::RowsWork<'_, '_, $t, I>) -> Option<()> { $rows(work) }
-            fn samples<I: Index>(work: vectors::SamplesWork<'_, '_, $t, I>) -> Option<()> { $samples(work) }
         }
     )* };
 }
 floats! {
-    f32, crate::simd::fma32::<A>, vectors::real_rows, vectors::real_samples;
-    f64, crate::simd::fma64::<A>, vectors::real_rows, vectors::real_samples;
+    f32, crate::simd::fma32::<A>;
+    f64, crate::simd::fma64::<A>;
 }
 
 macro_rules! complex {
@@ -165,9 +155,6 @@ macro_rules! complex {
             fn sub(a: Self, b: Self) -> Self { Sub::sub(a, b) }
             #[inline(always)]
             fn div(a: Self, b: Self) -> Self { Div::div(a, b) }
-            fn rows<I: Index>(work: vectors::RowsWork<'_, '_, Self, I>) -> Option<()> {
-                vectors::complex_rows(work)
-            }
         }
     )* };
 }

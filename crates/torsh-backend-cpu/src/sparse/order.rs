@@ -1,12 +1,19 @@
 //! The order of places with several coordinates.
 
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 use torsh_core::{Result, TorshError, pool};
 
 use super::choose::{OrderAlgorithm, OrderProblem};
+use super::number::Index;
+use super::split::{Columns, even, share};
 use super::tuning;
 use crate::kernels::index::IndexPtr;
 use crate::machine::choice::pick;
 use crate::machine::tuning::grain;
+use crate::shares::Parts;
 
 /// Sorts places, whose coordinates are the columns of the row-major matrix `indices`, in a shape: by their first
 /// coordinate, then the second, and so on. Equal places stay in order.
@@ -60,10 +67,13 @@ pub fn sort_indices(
                 items = sort_items(items, place_bits, bits);
             }
             let mask = low_bits(place_bits);
-            items
-                .iter()
-                .zip(&mut *order)
-                .for_each(|(item, to)| *to = (item & mask) as i64);
+            share(&even(n, tuning::PASS), Parts::new(order, 1), |range, to| {
+                let items = items[range].iter();
+                items
+                    .zip(to.into_slice())
+                    .for_each(|(item, to)| *to = (item & mask) as i64);
+                Ok(())
+            })?;
             Ok(runs(n, starts, |i| {
                 items[i] >> place_bits == items[i - 1] >> place_bits
             }))
@@ -119,16 +129,16 @@ pub fn unique_indices(
     if !indices.len().is_multiple_of(n) || out.len() != indices.len() / n * runs {
         return Err(refuse());
     }
-    for (from, to) in indices.chunks_exact(n).zip(out.chunks_exact_mut(runs)) {
-        for (start, to) in starts.iter().zip(to) {
-            let at = usize::try_from(*start).ok().and_then(|s| order.get(s));
-            let at = at
-                .and_then(|&e| usize::try_from(e).ok())
-                .and_then(|e| from.get(e));
-            *to = *at.ok_or_else(refuse)?;
+    let ends = even(runs, tuning::MOVE);
+    share(&ends, Columns::new(out, runs), |range, mut part| {
+        for (from, to) in indices.chunks_exact(n).zip(&mut part.0) {
+            for (start, to) in starts[range.clone()].iter().zip(to.iter_mut()) {
+                let at = order.get(start.place()).and_then(|e| from.get(e.place()));
+                *to = *at.ok_or_else(refuse)?;
+            }
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 fn low_bits(bits: u32) -> u64 {
@@ -159,7 +169,7 @@ fn keys(
     indices: &[i64],
     shape: &[usize],
     n: usize,
-    dims: std::ops::Range<usize>,
+    dims: Range<usize>,
     item: impl Fn(usize, u64) -> u64 + Sync,
     items: &mut [u64],
 ) -> Result<bool> {
@@ -177,9 +187,8 @@ fn keys(
             ),
         )
     };
-    let ends = super::split::even(n, tuning::PASS);
-    let to = crate::shares::Parts::new(&mut *items, 1);
-    super::split::share(&ends, to, |range, part| {
+    let to = Parts::new(&mut *items, 1);
+    share(&even(n, tuning::PASS), to, |range, part| {
         let to = part.into_slice();
         for (d, first) in dims
             .clone()
@@ -240,7 +249,7 @@ fn sort_pairs(items: Vec<(u64, u64)>, bits: u32) -> Vec<(u64, u64)> {
 }
 
 /// Sorts items by `bits` bits of their key from `low` on, in passes over digits.
-fn radix<T: Copy + Send + Sync>(
+fn radix<T: Copy + Default + Send + Sync>(
     items: Vec<T>,
     low: u32,
     bits: u32,
@@ -255,7 +264,8 @@ fn radix<T: Copy + Send + Sync>(
     let parts = pool::chunk_count(n, grain(tuning::PASS)).max(1);
     let digits = 1usize << width;
     let mut counts = vec![0usize; parts * digits];
-    let (mut from, mut to) = (items.clone(), items);
+    let mut to = vec![T::default(); n];
+    let mut from = items;
     for pass in 0..passes {
         let shift = low + pass * width;
         let mask = low_bits(width.min(low + bits - shift));
@@ -301,14 +311,28 @@ fn radix<T: Copy + Send + Sync>(
 }
 
 /// Writes where runs of equal items begin, and the number of items behind them; returns the number of runs.
-fn runs(n: usize, starts: &mut [i64], equal: impl Fn(usize) -> bool) -> usize {
-    let mut count = 0;
-    for i in 0..n {
-        if i == 0 || !equal(i) {
-            starts[count] = i as i64;
-            count += 1;
-        }
+fn runs(n: usize, starts: &mut [i64], equal: impl Fn(usize) -> bool + Sync) -> usize {
+    let begins = |i: &usize| *i == 0 || !equal(*i);
+    // How many begin in each part, which says where a part writes them.
+    let parts = pool::chunk_count(n, grain(tuning::PASS)).max(1);
+    let counts: Vec<AtomicUsize> = (0..parts).map(|_| AtomicUsize::new(0)).collect();
+    pool::parallel_parts(n, parts, &|part, range| {
+        counts[part].store(range.filter(begins).count(), Relaxed);
+    });
+    let (mut all, mut own) = (0, Vec::with_capacity(parts));
+    let mut rest = &mut *starts;
+    for count in counts {
+        let count = count.into_inner();
+        let (first, other) = rest.split_at_mut(count);
+        own.push(Mutex::new(first));
+        (rest, all) = (other, all + count);
     }
-    starts[count] = n as i64;
-    count
+    pool::parallel_parts(n, parts, &|part, range| {
+        if let Ok(mut to) = own[part].lock() {
+            let places = range.filter(begins);
+            to.iter_mut().zip(places).for_each(|(to, i)| *to = i as i64);
+        }
+    });
+    starts[all] = n as i64;
+    all
 }

@@ -1,10 +1,12 @@
 //! Products of two sparse matrices: which elements they have, and the elements at given places.
 
+use std::mem::MaybeUninit;
 use std::sync::Mutex;
 
 use torsh_core::{Result, TorshError, pool};
 
 use super::choose::{PatternAlgorithm, PatternProblem};
+use super::marks::Marks;
 use super::number::{Index, Number};
 use super::rows::{Rows, check_pointers, out_of_range};
 use super::split::{balanced, share};
@@ -14,7 +16,7 @@ use crate::shares::Parts;
 use crate::simd::Base;
 
 /// A matrix by rows without its values, whose width the caller knows.
-type Places<'a, I> = (&'a [I], &'a [I]);
+pub(super) type Places<'a, I> = (&'a [I], &'a [I]);
 
 /// Where `a @ b` has elements, for matrices that are given by where rows begin and by columns: the same of the product,
 /// which has `width` columns. The columns of a row are sorted, and each is there once.
@@ -102,12 +104,6 @@ pub fn product_pattern<I: Index>(
     let mut pointers = Vec::with_capacity(rows + 1);
     let mut all: Vec<I> = Vec::new();
     let mut total = 0usize;
-    let too_many = || {
-        TorshError::invalid(
-            "",
-            "the product has more elements than the index type counts",
-        )
-    };
     pointers.push(I::of(0).ok_or_else(too_many)?);
     for part in found {
         let Ok((counts, columns)) = part.into_inner() else {
@@ -125,71 +121,27 @@ pub fn product_pattern<I: Index>(
     Ok((pointers, all))
 }
 
-/// A set of places below a bound: a bit for each, a bit for each word of these, and so on.
-struct Marks {
-    levels: Vec<Vec<u64>>,
-}
-
-impl Marks {
-    fn new(bound: usize) -> Marks {
-        let mut levels = Vec::new();
-        let mut n = bound;
-        while n > 0 {
-            n = n.div_ceil(64);
-            levels.push(vec![0; n]);
-            if n == 1 {
-                break;
-            }
-        }
-        Marks { levels }
-    }
-
-    #[inline(always)]
-    fn set(&mut self, mut at: usize) {
-        for level in &mut self.levels {
-            let word = &mut level[at / 64];
-            let before = *word;
-            *word |= 1 << (at % 64);
-            if before != 0 {
-                return;
-            }
-            at /= 64;
-        }
-    }
-
-    /// Calls `f` with each place in order, and leaves none.
-    #[inline(always)]
-    fn take(&mut self, mut f: impl FnMut(usize)) {
-        if let Some(top) = self.levels.len().checked_sub(1) {
-            take(&mut self.levels, top, 0, &mut f);
-        }
-    }
-}
-
-/// Those below word `at` of a level.
-fn take(levels: &mut [Vec<u64>], level: usize, at: usize, f: &mut impl FnMut(usize)) {
-    let mut word = std::mem::take(&mut levels[level][at]);
-    while word != 0 {
-        let place = at * 64 + word.trailing_zeros() as usize;
-        word &= word - 1;
-        match level {
-            0 => f(place),
-            _ => take(levels, level - 1, place, f),
-        }
-    }
+#[cold]
+pub(super) fn too_many() -> TorshError {
+    TorshError::invalid(
+        "",
+        "the product has more elements than the index type counts",
+    )
 }
 
 /// The elements of `a @ b` at the places of a third matrix, in the order in which it stores them; what the product has
 /// elsewhere is dropped. `b` has `width` columns, like the places. Of several elements at one place one gets the sum, and the
-/// others 0.
+/// others 0. Every element of the result is written.
 ///
 /// ```
+/// use std::mem::MaybeUninit;
 /// use torsh_backend_cpu::sparse::{Rows, masked_product};
 /// let a = Rows::new(&[0i64, 2], &[0, 1], &[1.0f32, 10.0], None, 2)?;
 /// let b = Rows::new(&[0, 1, 3], &[1, 0, 1], &[2.0, 3.0, 4.0], None, 2)?;
-/// let mut out = [0.0];
+/// let mut out = [MaybeUninit::uninit()];
 /// masked_product(a, b, (&[0, 1], &[1]), &mut out)?;
-/// assert_eq!(out, [42.0]);
+/// // SAFETY: every element was written.
+/// assert_eq!(out.map(|v| unsafe { v.assume_init() }), [42.0]);
 /// # Ok::<(), torsh_core::TorshError>(())
 /// ```
 ///
@@ -199,7 +151,7 @@ pub fn masked_product<T: Number, I: Index>(
     a: Rows<'_, T, I>,
     b: Rows<'_, T, I>,
     places: Places<'_, I>,
-    out: &mut [T],
+    out: &mut [MaybeUninit<T>],
 ) -> Result<()> {
     check_places(a.count(), places, out.len())?;
     if a.width != b.count() {
@@ -230,9 +182,9 @@ pub fn masked_product<T: Number, I: Index>(
             }
             slots.leave(&places.1[own.clone()]);
             let to = &mut out[own.start - base..own.end - base];
-            to.iter_mut()
-                .zip(&sums)
-                .for_each(|(to, sum)| *to = T::rounded(*sum));
+            for (to, sum) in to.iter_mut().zip(&sums) {
+                to.write(T::rounded(*sum));
+            }
         }
         Ok(())
     })
@@ -247,7 +199,7 @@ pub fn masked_inner_products<T: Number, I: Index>(
     a: Rows<'_, T, I>,
     b: Rows<'_, T, I>,
     places: Places<'_, I>,
-    out: &mut [T],
+    out: &mut [MaybeUninit<T>],
 ) -> Result<()> {
     check_places(a.count(), places, out.len())?;
     if a.width != b.width {
@@ -286,7 +238,7 @@ pub fn masked_inner_products<T: Number, I: Index>(
                         }
                     }
                 }
-                out[e - base] = T::rounded(sum);
+                out[e - base].write(T::rounded(sum));
             }
             if !wide {
                 a.row(i)
@@ -303,8 +255,8 @@ fn shared<T: Number, I: Index>(
     weights: &[I],
     each: usize,
     places: &[I],
-    out: &mut [T],
-    f: impl Fn(std::ops::Range<usize>, usize, &mut [T]) -> Result<()> + Sync,
+    out: &mut [MaybeUninit<T>],
+    f: impl Fn(std::ops::Range<usize>, usize, &mut [MaybeUninit<T>]) -> Result<()> + Sync,
 ) -> Result<()> {
     let ends = balanced(weights, each, tuning::ROW);
     let mut rest = out;
@@ -416,7 +368,7 @@ fn check_places<I: Index>(rows: usize, places: Places<'_, I>, out: usize) -> Res
     }
 }
 
-fn unlike(columns: usize, rows: usize) -> TorshError {
+pub(super) fn unlike(columns: usize, rows: usize) -> TorshError {
     TorshError::shape(
         "",
         format!("{columns} columns cannot be multiplied with {rows} rows"),

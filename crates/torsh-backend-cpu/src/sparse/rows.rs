@@ -1,4 +1,4 @@
-//! A sparse matrix by rows.
+//! A sparse matrix by rows, and the rows of places.
 
 use std::ops::Range;
 
@@ -97,6 +97,61 @@ impl<'a, T: Copy, I: Index> Rows<'a, T, I> {
                 })
             }
         }
+    }
+}
+
+/// The rows of places, which are stored row by row or in any order.
+#[derive(Clone, Copy, Debug)]
+pub enum Majors<'a, I> {
+    /// Where each row's places begin.
+    Pointers(&'a [I]),
+    /// The row of each place.
+    List(&'a [I]),
+}
+
+impl<'a, I: Index> Majors<'a, I> {
+    /// A walk over the places from `start` on.
+    #[inline(always)]
+    pub(super) fn walk(self, start: usize) -> Walk<'a, I> {
+        let row = match self {
+            // The last row that begins at the place or before it.
+            Majors::Pointers(p) => p.partition_point(|p| p.place() <= start).saturating_sub(1),
+            Majors::List(_) => 0,
+        };
+        Walk { majors: self, row }
+    }
+}
+
+/// The rows of places, one after the other.
+pub(super) struct Walk<'a, I> {
+    majors: Majors<'a, I>,
+    row: usize,
+}
+
+impl<I: Index> Walk<'_, I> {
+    /// The row of place `e`, which is not before the one asked for last.
+    #[inline(always)]
+    pub(super) fn major(&mut self, e: usize) -> usize {
+        match self.majors {
+            Majors::Pointers(p) => {
+                while self.row + 2 < p.len() && p[self.row + 1].place() <= e {
+                    self.row += 1;
+                }
+                self.row
+            }
+            Majors::List(list) => list[e].place(),
+        }
+    }
+
+    /// The row of place `e`, as [`major`](Self::major) gives it, and how many places from there on to `end` are of that row.
+    #[inline(always)]
+    pub(super) fn run(&mut self, e: usize, end: usize) -> (usize, usize) {
+        let row = self.major(e);
+        let n = match self.majors {
+            Majors::Pointers(p) => p[row + 1].place().min(end).saturating_sub(e),
+            Majors::List(list) => list[e..end].iter().take_while(|i| **i == list[e]).count(),
+        };
+        (row, n.max(1))
     }
 }
 

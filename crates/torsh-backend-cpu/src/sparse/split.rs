@@ -28,18 +28,45 @@ pub(super) fn balanced<I: Index>(
     ends.push(0);
     for part in 1..parts {
         let wanted = (all as u128 * part as u128 / parts as u128) as usize;
-        let (mut low, mut high) = (ends[part - 1], count);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match before(middle) < wanted {
-                true => low = middle + 1,
-                false => high = middle,
-            }
-        }
-        ends.push(low);
+        let from = ends[part - 1];
+        ends.push(first_of(from..count, |i| before(i) < wanted));
     }
     ends.push(count);
     ends
+}
+
+/// The first place of a range that is not `before`, where all that are come first; the range's end if all are.
+pub(super) fn first_of(range: Range<usize>, before: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (range.start, range.end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match before(middle) {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    low
+}
+
+/// Rows of one length, of which each thread gets some columns.
+pub(super) struct Columns<'a, T>(pub(super) Vec<&'a mut [T]>);
+
+impl<'a, T> Columns<'a, T> {
+    /// The rows of a row-major matrix of `n` columns; none where that is empty.
+    pub(super) fn new(data: &'a mut [T], n: usize) -> Columns<'a, T> {
+        Columns(data.chunks_exact_mut(n.max(1)).collect())
+    }
+}
+
+impl<T: Send> Shared for Columns<'_, T> {
+    fn split_off(&mut self, items: usize) -> Self {
+        let rows = self.0.iter_mut().map(|row| {
+            let (first, rest) = std::mem::take(row).split_at_mut(items);
+            *row = rest;
+            first
+        });
+        Columns(rows.collect())
+    }
 }
 
 /// Calls `f` with each part of the items and of the results, on a thread each. The error is that of the first part that has

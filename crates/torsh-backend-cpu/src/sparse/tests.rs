@@ -1,21 +1,43 @@
+use std::mem::MaybeUninit;
+
 use half::bf16;
 use num_complex::Complex;
-use torsh_core::{Result, pool};
+use torsh_core::{Element, Result, pool};
 
 use super::*;
 
+mod lists;
+mod products;
+
+/// What a kernel writes to memory of `n` elements. Each is `before` first, so that one that is left is seen.
+fn written<T: Element>(
+    n: usize,
+    before: T,
+    f: impl FnOnce(&mut [MaybeUninit<T>]) -> Result<()>,
+) -> Result<Vec<T>> {
+    let mut all = vec![MaybeUninit::new(before); n];
+    f(&mut all)?;
+    Ok(read(all))
+}
+
+fn read<T: Copy>(all: Vec<MaybeUninit<T>>) -> Vec<T> {
+    // SAFETY: the tests make such memory of numbers.
+    let number = |v: MaybeUninit<T>| unsafe { v.assume_init() };
+    all.into_iter().map(number).collect()
+}
+
 /// Random numbers: small whole ones, so that sums are exact in every order.
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn below(&mut self, n: usize) -> usize {
+    pub(super) fn below(&mut self, n: usize) -> usize {
         self.0 = self
             .0
             .wrapping_mul(6364136223846793005)
             .wrapping_add(1442695040888963407);
         ((self.0 >> 33) % n.max(1) as u64) as usize
     }
-    fn number(&mut self) -> i64 {
+    pub(super) fn number(&mut self) -> i64 {
         self.below(9) as i64 - 4
     }
 }
@@ -80,7 +102,7 @@ fn multiplied(a: &[i64], b: &[i64], [n, k, m]: [usize; 3]) -> Vec<i64> {
 }
 
 /// The product in a type, of the matrix as it is and with its values in another order.
-fn check_product<T: Number>(of: impl Fn(i64) -> T + Copy) -> Result<()> {
+fn check_product<T: Products>(of: impl Fn(i64) -> T + Copy) -> Result<()> {
     let mut r = Random(1);
     for m in [1, 2, 3, 7, 8, 16, 17, 31, 64, 65, 130] {
         for (rows, width, most) in [
@@ -100,20 +122,15 @@ fn check_product<T: Number>(of: impl Fn(i64) -> T + Copy) -> Result<()> {
                 a.values.iter().map(|&v| of(v)).collect(),
                 dense.into_iter().map(of).collect(),
             );
-            let mut out = vec![of(7); rows * m];
-            product(
-                Rows::new(&a.pointers, &a.columns, &values, None, width)?,
-                &dense,
-                m,
-                &mut out,
-            )?;
+            let by_rows = Rows::new(&a.pointers, &a.columns, &values, None, width)?;
+            let out = written(rows * m, of(7), |out| product(by_rows, &dense, m, out))?;
             assert_eq!(out, wanted, "{rows} x {width} x {m}");
             let narrow = |l: &[i64]| l.iter().map(|&i| i as i32).collect::<Vec<i32>>();
             let (pointers, columns) = (narrow(&a.pointers), narrow(&a.columns));
             let order: Vec<i64> = (0..values.len() as i64).rev().collect();
             let reversed: Vec<T> = values.iter().rev().copied().collect();
             let a = Rows::new(&pointers, &columns, &reversed, Some(&order), width)?;
-            product(a, &dense, m, &mut out)?;
+            let out = written(rows * m, of(7), |out| product(a, &dense, m, out))?;
             assert_eq!(out, wanted, "{rows} x {width} x {m}, in another order");
         }
     }
@@ -131,8 +148,8 @@ fn products_are_those_of_dense_matrices() -> Result<()> {
     // Sums stay below 256, which bfloat16 holds.
     let values = [3.0, 5.0].map(bf16::from_f32);
     let a = Rows::new(&[0i64, 2], &[0, 1], &values, None, 2)?;
-    let mut out = [bf16::ZERO];
-    product(a, &[bf16::from_f32(2.0), bf16::from_f32(7.0)], 1, &mut out)?;
+    let dense = [2.0, 7.0].map(bf16::from_f32);
+    let out = written(1, bf16::ZERO, |out| product(a, &dense, 1, out))?;
     assert_eq!(out[0].to_f32(), 41.0);
     Ok(())
 }
@@ -153,13 +170,9 @@ fn complex_products_have_both_parts() -> Result<()> {
                 }
             }
         }
-        let mut out = vec![Complex::new(9.0, 9.0); 20 * m];
-        product(
-            Rows::new(&a.pointers, &a.columns, &values, None, 11)?,
-            &dense,
-            m,
-            &mut out,
-        )?;
+        let by_rows = Rows::new(&a.pointers, &a.columns, &values, None, 11)?;
+        let before = Complex::new(9.0, 9.0);
+        let out = written(20 * m, before, |out| product(by_rows, &dense, m, out))?;
         assert_eq!(out, wanted);
     }
     Ok(())
@@ -167,7 +180,7 @@ fn complex_products_have_both_parts() -> Result<()> {
 
 #[torsh_macros::unit_test]
 fn sampled_products_are_elements_of_products() -> Result<()> {
-    fn check<T: Number>(of: impl Fn(i64) -> T + Copy) -> Result<()> {
+    fn check<T: Products>(of: impl Fn(i64) -> T + Copy) -> Result<()> {
         let mut r = Random(5);
         for k in [0, 1, 3, 16, 17, 64, 100] {
             let a = Matrix::random(&mut r, 30, 20, 9);
@@ -180,19 +193,10 @@ fn sampled_products_are_elements_of_products() -> Result<()> {
             });
             let all = |l: &[i64]| l.iter().map(|&v| of(v)).collect::<Vec<T>>();
             let (x, y) = (all(&x), all(&y));
-            let mut out = vec![of(7); wanted.len()];
-            sampled_product(
-                Majors::Pointers(&a.pointers),
-                &a.columns,
-                &x,
-                &y,
-                k,
-                &mut out,
-            )?;
-            assert_eq!(out, wanted);
-            out.fill(of(7));
-            sampled_product(Majors::List(&list), &a.columns, &x, &y, k, &mut out)?;
-            assert_eq!(out, wanted);
+            for majors in [Majors::Pointers(&a.pointers), Majors::List(&list)] {
+                let f = |out: &mut [_]| sampled_product(majors, &a.columns, &x, &y, k, out);
+                assert_eq!(written(wanted.len(), of(7), f)?, wanted);
+            }
         }
         Ok(())
     }
@@ -341,7 +345,7 @@ fn products_of_sparse_matrices_are_those_of_dense_ones() -> Result<()> {
         // At its own places, and at others.
         let others = Matrix::random(&mut r, n, m, 8);
         for places in [places, others.places()] {
-            let mut out = vec![9.0; places.1.len()];
+            let count = places.1.len();
             let check = |out: &[f32]| {
                 for i in 0..n {
                     for e in places.0[i] as usize..places.0[i + 1] as usize {
@@ -349,11 +353,12 @@ fn products_of_sparse_matrices_are_those_of_dense_ones() -> Result<()> {
                     }
                 }
             };
-            masked_product(left, right, places, &mut out)?;
-            check(&out);
-            out.fill(9.0);
-            masked_inner_products(left, by_columns, places, &mut out)?;
-            check(&out);
+            check(&written(count, 9.0, |out| {
+                masked_product(left, right, places, out)
+            })?);
+            check(&written(count, 9.0, |out| {
+                masked_inner_products(left, by_columns, places, out)
+            })?);
         }
     }
     Ok(())
@@ -371,14 +376,14 @@ fn wide_products_take_no_marks() -> Result<()> {
     assert_eq!((&pointers[..], &columns[..]), (&[0, 2][..], &[5, far][..]));
     let left = Rows::new(a.0, a.1, &[2.0f64, 3.0], None, 2)?;
     let right = Rows::new(b.0, b.1, &[1.0, 10.0, 100.0], None, wide)?;
-    let mut out = [0.0; 2];
-    masked_product(left, right, (&pointers, &columns), &mut out)?;
+    let places = (&pointers[..], &columns[..]);
+    let out = written(2, 9.0, |out| masked_product(left, right, places, out))?;
     assert_eq!(out, [2.0, 320.0]);
     // The inner product of two wide rows.
     let ends = [5, far];
     let row = Rows::new(&[0i64, 2], &ends, &[2.0f64, 3.0], None, wide)?;
-    let mut out = [0.0];
-    masked_inner_products(row, row, (&[0i64, 1], &[0]), &mut out)?;
+    let place = (&[0i64, 1][..], &[0][..]);
+    let out = written(1, 9.0, |out| masked_inner_products(row, row, place, out))?;
     assert_eq!(out, [13.0]);
     Ok(())
 }
@@ -476,12 +481,12 @@ fn solutions_solve() -> Result<()> {
 #[torsh_macros::unit_test]
 fn indices_out_of_range_are_errors() -> Result<()> {
     let value = [1.0f32];
-    let mut out = [0.0f32; 1];
+    let (mut out, mut fresh) = ([0.0f32; 1], [MaybeUninit::new(0.0f32); 1]);
     for bad in [-1i64, 1, i64::MAX, i64::MIN] {
         let columns = [bad];
         let a = Rows::new(&[0i64, 1], &columns, &value, None, 1)?;
         for m in [1, 3] {
-            assert!(product(a, &vec![1.0; m], m, &mut vec![0.0; m]).is_err());
+            assert!(product(a, &vec![1.0; m], m, &mut vec![MaybeUninit::new(0.0); m]).is_err());
         }
         assert!(
             solve(
@@ -498,19 +503,19 @@ fn indices_out_of_range_are_errors() -> Result<()> {
         );
         assert!(extremes(a, &[1.0], 1, Extreme::Max, &mut out, &mut [0]).is_err());
         assert!(
-            sampled_product(Majors::List(&[0]), &columns, &[1.0], &[1.0], 1, &mut out).is_err()
+            sampled_product(Majors::List(&[0]), &columns, &[1.0], &[1.0], 1, &mut fresh).is_err()
         );
         assert!(
-            sampled_product(Majors::List(&columns), &[0], &[1.0], &[1.0], 1, &mut out).is_err()
+            sampled_product(Majors::List(&columns), &[0], &[1.0], &[1.0], 1, &mut fresh).is_err()
         );
         assert!(product_pattern((&[0i64, 1], &columns), (&[0, 1], &[0]), 1).is_err());
         assert!(product_pattern((&[0i64, 1], &[0]), (&[0, 1], &columns), 1).is_err());
         let good = Rows::new(&[0i64, 1], &[0], &value, None, 1)?;
-        assert!(masked_product(a, good, (&[0, 1], &[0]), &mut out).is_err());
-        assert!(masked_product(good, a, (&[0, 1], &[0]), &mut out).is_err());
-        assert!(masked_product(good, good, (&[0, 1], &columns), &mut out).is_err());
-        assert!(masked_inner_products(a, good, (&[0, 1], &[0]), &mut out).is_err());
-        assert!(masked_inner_products(good, a, (&[0, 1], &[0]), &mut out).is_err());
+        assert!(masked_product(a, good, (&[0, 1], &[0]), &mut fresh).is_err());
+        assert!(masked_product(good, a, (&[0, 1], &[0]), &mut fresh).is_err());
+        assert!(masked_product(good, good, (&[0, 1], &columns), &mut fresh).is_err());
+        assert!(masked_inner_products(a, good, (&[0, 1], &[0]), &mut fresh).is_err());
+        assert!(masked_inner_products(good, a, (&[0, 1], &[0]), &mut fresh).is_err());
         assert!(
             group(
                 &columns,
@@ -524,7 +529,7 @@ fn indices_out_of_range_are_errors() -> Result<()> {
         assert!(segment_sums(&value, 1, &columns, &[0, 1], &mut out).is_err());
         let order = [bad];
         let moved = Rows::new(&[0i64, 1], &[0], &value, Some(&order), 1)?;
-        assert!(product(moved, &[1.0], 1, &mut out).is_err());
+        assert!(product(moved, &[1.0], 1, &mut fresh).is_err());
         for pointers in [[0, bad], [bad, 1]] {
             if pointers != [0, 1] {
                 assert!(Rows::new(&pointers, &[0], &value, None, 1).is_err());
@@ -552,18 +557,12 @@ fn results_do_not_depend_on_the_threads() -> Result<()> {
     for threads in [1, 2, 5] {
         pool::set_num_threads(threads)
             .map_err(|e| torsh_core::TorshError::invalid("", e.to_string()))?;
-        let mut out = vec![0.0; 4000 * 20];
-        product(rows, &dense, 20, &mut out)?;
-        let mut at = vec![0.0; a.columns.len()];
+        let out = written(4000 * 20, 0.0, |out| product(rows, &dense, 20, out))?;
         let x = &dense[..500 * 20].repeat(8);
-        sampled_product(
-            Majors::Pointers(&a.pointers),
-            &a.columns,
-            x,
-            &dense,
-            20,
-            &mut at,
-        )?;
+        let majors = Majors::Pointers(&a.pointers);
+        let at = written(a.columns.len(), 0.0, |out| {
+            sampled_product(majors, &a.columns, x, &dense, 20, out)
+        })?;
         let n = a.columns.len();
         let (mut p, mut i, mut o) = (vec![0; 501], vec![0; n], vec![0; n]);
         group(
@@ -574,7 +573,7 @@ fn results_do_not_depend_on_the_threads() -> Result<()> {
             &mut o,
         )?;
         let pattern = product_pattern(a.places(), (&p, &i), 4000)?;
-        all.push((out, at, p, i, o, pattern));
+        all.push((out, at, p, i, o, pattern, lists::results()?));
     }
     pool::set_num_threads(before)
         .map_err(|e| torsh_core::TorshError::invalid("", e.to_string()))?;

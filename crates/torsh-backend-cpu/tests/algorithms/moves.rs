@@ -224,10 +224,14 @@ fn each(x: &Array, dim: usize, taken: &mut Taken) {
         added.set(&to, sum);
     }
     let of = |what: &str| format!("{what}: {dtype} {shape:?} along {dim}, each");
-    let negative = false;
+    let (negative, sparse_grad) = (false, false);
     with_each("gather", taken, |what| {
         let mut out = Array::empty(dtype, &shape);
-        let attrs = attrs::Gather { dim, negative };
+        let attrs = attrs::Gather {
+            dim,
+            negative,
+            sparse_grad,
+        };
         run(Kernel::Gather, &mut out, &[x, &index], &attrs);
         equal(&out, &gathered, &of(what));
     });
@@ -237,7 +241,11 @@ fn each(x: &Array, dim: usize, taken: &mut Taken) {
         let attrs = attrs::Scatter { dim, reduce, value };
         run(Kernel::Scatter, &mut out, &[x, &index, &source], &attrs);
         equal(&out, &written.to_f64(), &of(what));
-        let attrs = attrs::Gather { dim, negative };
+        let attrs = attrs::Gather {
+            dim,
+            negative,
+            sparse_grad,
+        };
         run(Kernel::ScatterAdd, &mut out, &[x, &index, &source], &attrs);
         equal(&out, &added.to_f64(), &of(what));
     });
@@ -254,8 +262,11 @@ fn few_places(taken: &mut Taken) {
         }
         with_each("scatter", taken, |what| {
             let mut out = Array::empty(DType::F32, &[places]);
-            let (dim, negative) = (0, false);
-            let attrs = attrs::Gather { dim, negative };
+            let attrs = attrs::Gather {
+                dim: 0,
+                negative: false,
+                sparse_grad: false,
+            };
             run(Kernel::ScatterAdd, &mut out, &[&x, &index, &source], &attrs);
             equal(&out, &want, &format!("{what}: {n} into {places}"));
         });

@@ -1,9 +1,12 @@
 //! Products, patterns and orders of sparse matrices.
 
+use std::mem::MaybeUninit;
+
 use super::*;
 use torsh_backend_cpu::sparse::{
-    Minors, Rows, by_inner_products, group, masked_inner_products, masked_product, product,
-    product_pattern, sort_indices,
+    BlockLines, Minors, Rows, block_product, by_blocks, by_inner_products, group,
+    masked_inner_products, masked_product, product, product_bounds, product_pattern, sort_indices,
+    sparse_product,
 };
 
 /// A matrix by rows: pointers and columns. About one element in `step` is stored.
@@ -37,6 +40,16 @@ fn dense(
     all
 }
 
+/// `n` elements for a kernel to write.
+fn room<T: Copy>(n: usize, before: T) -> Vec<MaybeUninit<T>> {
+    vec![MaybeUninit::new(before); n]
+}
+
+fn read<T: Copy>(all: &[MaybeUninit<T>]) -> Vec<T> {
+    // SAFETY: `room` wrote each.
+    all.iter().map(|v| unsafe { v.assume_init() }).collect()
+}
+
 fn multiplied(a: &[f64], b: &[f64], [n, k, m]: [usize; 3]) -> Vec<f64> {
     let element = |at: usize| (0..k).map(|t| a[at / m * k + t] * b[t * m + at % m]).sum();
     (0..n * m).map(element).collect()
@@ -54,16 +67,19 @@ pub fn all(taken: &mut Taken) {
         by_key.sort_by_key(|&i| (indices[i as usize], indices[i as usize + 999]));
         with_each("sparse", taken, |name| {
             let left = Rows::new(&a.0, &a.1, &of_a, None, k).expect("a matrix");
-            let mut out = vec![9.0; n * m];
+            let mut out = room(n * m, 9.0);
             product(left, &full, m, &mut out).expect("a product");
             assert!(
-                out.iter().zip(&wanted).all(|(x, y)| f64::from(*x) == *y),
+                read(&out)
+                    .iter()
+                    .zip(&wanted)
+                    .all(|(x, y)| f64::from(*x) == *y),
                 "{name}"
             );
 
             let (pointers, columns) =
                 product_pattern((&a.0, &a.1), (&b.0, &b.1), m).expect("a pattern");
-            let mut at = vec![9.0; columns.len()];
+            let mut at = room(columns.len(), 9.0);
             match by_inner_products(a.1.len(), b.1.len(), columns.len(), [k, m]) {
                 false => {
                     let right = Rows::new(&b.0, &b.1, &of_b, None, m).expect("a matrix");
@@ -78,6 +94,17 @@ pub fn all(taken: &mut Taken) {
                         .expect("a product");
                 }
             }
+            let at = read(&at);
+            let right = Rows::new(&b.0, &b.1, &of_b, None, m).expect("a matrix");
+            let mut bounds = vec![0; n + 1];
+            product_bounds((&a.0, &a.1), (&b.0, &b.1), m, &mut bounds).expect("bounds");
+            let (mut starts, mut places) = (room(n + 1, 9), room(bounds[n] as usize, 9));
+            let mut values = room(bounds[n] as usize, 9.0);
+            sparse_product(left, right, &bounds, &mut starts, &mut places, &mut values)
+                .expect("a product");
+            assert_eq!(read(&starts), pointers, "{name}");
+            assert_eq!(read(&places[..columns.len()]), columns, "{name}");
+            assert_eq!(read(&values[..columns.len()]), at, "{name}");
             let mut found = vec![0.0; n * m];
             for i in 0..n {
                 let row = pointers[i] as usize..pointers[i + 1] as usize;
@@ -86,9 +113,46 @@ pub fn all(taken: &mut Taken) {
             }
             assert_eq!(found, wanted, "{name}");
 
+            blocks(&a, [n, k], &full, m, name);
+
             let (mut order, mut starts) = (vec![0; 999], vec![0; 1000]);
             sort_indices(&indices, &[40, 40], &mut order, &mut starts).expect("an order");
             assert_eq!(order, by_key, "{name}");
         });
+    }
+}
+
+/// The product of a matrix whose stored elements are blocks of 8 x 1, by whole blocks or element by element.
+fn blocks(a: &(Vec<i64>, Vec<i64>), [n, k]: [usize; 2], dense: &[f32], m: usize, name: &str) {
+    const HIGH: usize = 8;
+    let values: Vec<f32> = (0..a.1.len() * HIGH).map(number).collect();
+    let mut elements = (vec![0], Vec::new(), Vec::new());
+    for i in 0..n * HIGH {
+        for e in a.0[i / HIGH] as usize..a.0[i / HIGH + 1] as usize {
+            elements.1.push(a.1[e]);
+            elements.2.push(values[e * HIGH + i % HIGH]);
+        }
+        elements.0.push(elements.1.len() as i64);
+    }
+    let mut wanted = vec![0.0; n * HIGH * m];
+    for i in 0..n * HIGH {
+        for e in elements.0[i] as usize..elements.0[i + 1] as usize {
+            for j in 0..m {
+                let term =
+                    f64::from(elements.2[e]) * f64::from(dense[elements.1[e] as usize * m + j]);
+                wanted[i * m + j] += term;
+            }
+        }
+    }
+    let lines = BlockLines::new(&a.0, &a.1, [HIGH, 1], false, k).expect("blocks");
+    let mut found = vec![9.0; n * HIGH * m];
+    block_product(lines, &values, None, dense, m, false, &mut found).expect("a product");
+    let same = |found: &[f32]| found.iter().zip(&wanted).all(|(x, y)| f64::from(*x) == *y);
+    assert!(same(&found), "{name}");
+    if !by_blocks([HIGH, 1]) {
+        let rows = Rows::new(&elements.0, &elements.1, &elements.2, None, k).expect("rows");
+        let mut out = room(n * HIGH * m, 9.0);
+        product(rows, dense, m, &mut out).expect("a product");
+        assert!(same(&read(&out)), "{name}");
     }
 }

@@ -65,7 +65,7 @@ pub(crate) fn index_select(args: &KernelArgs<'_>) -> Result<()> {
 /// the index's shape.
 pub(crate) fn gather(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src, idx) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
-    let &attrs::Gather { dim, negative } = args.attrs()?;
+    let &attrs::Gather { dim, negative, .. } = args.attrs()?;
     if idx.numel() == 0 {
         return Ok(());
     }

@@ -218,7 +218,7 @@ pub(crate) fn scatter(args: &KernelArgs<'_>) -> Result<()> {
 
 /// `scatter_add`: inputs `self`, `index`, `src`.
 pub(crate) fn scatter_add(args: &KernelArgs<'_>) -> Result<()> {
-    let &attrs::Gather { dim, negative } = args.attrs()?;
+    let &attrs::Gather { dim, negative, .. } = args.attrs()?;
     let source = ScatterSource::new(args, None)?;
     scatter_with(args, source, (dim, negative), Reduce::Sum, true)
 }

@@ -1,5 +1,6 @@
 //! Temporary memory of a kernel.
 
+use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
 use torsh_core::Result;
@@ -26,6 +27,20 @@ impl<T: Copy> ScratchSlice<T> {
     /// `n` equal elements.
     pub(crate) fn filled(n: usize, value: T) -> Result<ScratchSlice<T>> {
         ScratchSlice::from_fn(n, |_| value)
+    }
+
+    /// `n` elements that `fill` writes.
+    ///
+    /// # Safety
+    /// `fill` writes every element where it gives no error.
+    pub(crate) unsafe fn written(
+        n: usize,
+        fill: impl FnOnce(&mut [MaybeUninit<T>]) -> Result<()>,
+    ) -> Result<ScratchSlice<T>> {
+        let memory = dense::Scratch::<T>::new(n)?;
+        // SAFETY: the memory holds `n` elements and is aligned to 64 bytes; nobody else has it.
+        fill(unsafe { std::slice::from_raw_parts_mut(memory.ptr().cast(), n) })?;
+        Ok(ScratchSlice { memory, len: n })
     }
 
     /// The first element.

@@ -580,6 +580,7 @@ fn scatter_add_of_many_into_few() {
                     &attrs::Gather {
                         dim: 0,
                         negative: spread,
+                        sparse_grad: false,
                     },
                 )
                 .expect("in bounds");
@@ -598,6 +599,7 @@ fn scatter_add_of_many_into_few() {
                 &attrs::Gather {
                     dim: 0,
                     negative: false,
+                    sparse_grad: false,
                 },
             )
             .expect("in bounds");
@@ -616,6 +618,7 @@ fn scatter_add_of_many_into_few() {
             &attrs::Gather {
                 dim: 0,
                 negative: false,
+                sparse_grad: false,
             },
         )
     };

@@ -116,7 +116,7 @@ pub(super) const WIDEST: usize = 48;
 /// # Safety
 /// As [`tile`].
 #[inline(always)]
-unsafe fn term<V: Vector, const R: usize, const C: usize, const PACKED: bool>(
+pub(crate) unsafe fn term<V: Vector, const R: usize, const C: usize, const PACKED: bool>(
     a: *const V::T,
     a_row: isize,
     b: *const V::T,

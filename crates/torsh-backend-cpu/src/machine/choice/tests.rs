@@ -1,5 +1,5 @@
 use super::*;
-use crate::kernels::attention::choose::{AttentionAlgorithm, AttentionProblem};
+use crate::kernels::attention::choose::AttentionAlgorithm;
 use crate::kernels::conv::choose::{ConvAlgorithm, ConvProblem};
 use crate::kernels::copy::choose::{CopyAlgorithm, CopyLayout, CopyProblem};
 use crate::kernels::fft::choose as fft;
@@ -78,7 +78,7 @@ fn choices_are_accepted() {
     check::<ProductAlgorithm>(&products);
     check::<ProductSplit>(&batches);
     check::<ConvAlgorithm>(&crate::kernels::conv::choose::tests::problems());
-    check::<AttentionAlgorithm>(&attentions());
+    check::<AttentionAlgorithm>(&AttentionAlgorithm::examples());
     check::<ReduceAlgorithm>(&reductions());
     check::<ReduceSplit>(&splits());
     check::<fft::LinesAlgorithm>(&transforms());
@@ -100,27 +100,6 @@ fn choices_are_accepted() {
     check::<index::SelectAlgorithm>(&selections());
     check::<index::MaskedFillAlgorithm>(&masked_fills());
     check::<index::IsinAlgorithm>(&[1, 16, 17, 1000].map(|keys| index::IsinProblem { keys }));
-}
-
-/// Heads of the benchmark, and smaller ones.
-fn attentions() -> Vec<AttentionProblem> {
-    let mut all = Vec::new();
-    for (l, s, e) in [(512, 512, 64), (128, 128, 32), (64, 64, 64), (1, 512, 64)] {
-        for (backward, masked) in [(false, false), (false, true), (true, false), (true, true)] {
-            all.push(AttentionProblem {
-                dtype: torsh_core::DType::F32,
-                backward,
-                l,
-                s,
-                group: 1,
-                e,
-                d: e,
-                masked,
-                window: false,
-            });
-        }
-    }
-    all
 }
 
 fn reductions() -> Vec<ReduceProblem> {
@@ -490,7 +469,7 @@ fn the_choices_for_the_benchmarks_shapes() {
     text += &table::<ProductSplit>(&batches);
     let convs: Vec<ConvProblem> = crate::kernels::conv::choose::tests::benchmark();
     text += &table::<ConvAlgorithm>(&convs);
-    text += &table::<AttentionAlgorithm>(&attentions());
+    text += &examples::<AttentionAlgorithm>();
     text += &table::<ReduceAlgorithm>(&reductions());
     text += &table::<ReduceSplit>(&splits());
     text += &table::<fft::LinesAlgorithm>(&transforms());
@@ -515,6 +494,8 @@ fn the_choices_for_the_benchmarks_shapes() {
     text += &examples::<sparse::PatternAlgorithm>();
     text += &examples::<sparse::TermsAlgorithm>();
     text += &examples::<sparse::OrderAlgorithm>();
+    text += &examples::<sparse::BlocksAlgorithm>();
+    text += &examples::<sparse::BlocksSplit>();
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/src/machine/choice/choices.txt"
