@@ -65,6 +65,12 @@ torsh_core::attributes! {
         conjugated: bool,
     }
 
+    /// A sparse matrix by rows.
+    SparseWidth {
+        /// How many columns it has.
+        width: usize,
+    }
+
     /// Elements of a product of two sparse matrices, at the places of a third.
     SparseTerms {
         /// Whether the first matrix is transposed.
@@ -73,8 +79,22 @@ torsh_core::attributes! {
         transposed_b: bool,
         /// Whether the places are.
         transposed_c: bool,
+    }
+
+    /// How elements of a product of two sparse matrices are summed.
+    SparseSums {
         /// Whether the second matrix is read by columns, for inner products.
         inner: bool,
+        /// The bound of the second matrix's indices as it is read.
+        width: usize,
+    }
+
+    /// All elements of a product of two sparse matrices.
+    SparseMultiply {
+        /// How many columns the product has.
+        width: usize,
+        /// How many elements there is room for.
+        room: usize,
     }
 
     /// Stored elements grouped by an index.
@@ -85,10 +105,76 @@ torsh_core::attributes! {
         pointers: bool,
     }
 
+    /// Checks of a list of coordinates.
+    SparsePlaces {
+        /// The sizes that they count in.
+        sizes: Dims,
+        /// Whether they must ascend.
+        sorted: bool,
+    }
+
+    /// What lists of coordinates count in.
+    SparseSizes {
+        /// A size for each dimension.
+        sizes: Dims,
+    }
+
+    /// Two lists of coordinates as one.
+    SparseMerge {
+        /// A size for each dimension.
+        sizes: Dims,
+        /// How many elements the merged list has.
+        count: usize,
+    }
+
+    /// Lines of elements, and how long they are.
+    SparseLines {
+        /// How many matrices there are, of as many elements each.
+        entries: usize,
+        /// How many lines each has.
+        lines: usize,
+        /// How many positions a line has.
+        width: usize,
+    }
+
+    /// Coordinates of the elements of lines.
+    SparseCoordinates {
+        /// How many matrices there are, of as many elements each.
+        entries: usize,
+        /// What the lines of all matrices together count in.
+        sizes: Dims,
+        /// Whether the index of a line comes before the other one.
+        by_rows: bool,
+    }
+
+    /// A number of elements.
+    SparseCount {
+        /// How many.
+        count: usize,
+    }
+
+    /// Softmax of runs of values.
+    SparseSoftmax {
+        /// Whether its logarithm is taken.
+        log: bool,
+    }
+
     /// The row of each place of a sampled product.
     SparseSampled {
         /// Whether rows are given by where they begin.
         pointers: bool,
+    }
+
+    /// Products with whole blocks.
+    SparseBlocks {
+        /// Rows of a block.
+        rows: usize,
+        /// Columns of a block.
+        columns: usize,
+        /// Whether blocks are listed by block columns, else by block rows.
+        by_columns: bool,
+        /// Whether the strided matrices are transposed, operands and result.
+        transposed: bool,
     }
 
     /// The largest or smallest products.

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use torsh_core::TensorLayout;
 use torsh_core::attrs::NONE;
+use torsh_core::{Device, TensorLayout};
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{OpRecord, sample};
 use torsh_tensor::sparse::{self, Pattern};
 use torsh_tensor::{Result, Tensor, TorshError, Value, no_grad};
 
-use crate::coords::Coords;
-use crate::create::verified;
-use crate::help::{added, first, named, one, positions, sizes};
+use crate::coords::{Sorted, local, run_sums, sorted};
+use crate::help::{added, first, one, sizes};
+use crate::invariants::{known, verified};
 
 pub(crate) static RECORDS: &[&OpRecord] = &[&COALESCE];
 
@@ -20,12 +20,8 @@ pub(crate) static RECORDS: &[&OpRecord] = &[&COALESCE];
 pub(crate) struct Groups {
     /// The pattern with each element once, in order.
     pub(crate) pattern: Pattern,
-    /// Which of its elements each stored one belongs to: int64 `[nnz]`.
-    pub(crate) place: Tensor,
-    /// The first stored one of each of its elements: int64 `[n]`.
-    pub(crate) first: Tensor,
-    /// Whether an element is stored twice.
-    pub(crate) repeated: bool,
+    /// The order of the stored ones, on the CPU.
+    sorted: Sorted,
 }
 
 /// The groups of a COO pattern, which are kept with it.
@@ -35,24 +31,39 @@ pub(crate) fn groups(pattern: &Pattern) -> Result<Arc<Groups>> {
 }
 
 fn group(pattern: &Pattern) -> Result<Groups> {
-    let coords = Coords::read(pattern.indices())?;
+    let list = local(pattern.indices())?;
     let shape = pattern.shape().dims();
-    let order = coords.order(&shape[..pattern.sparse_dim()]);
-    let (mut place, mut firsts) = (vec![0usize; coords.n], Vec::with_capacity(coords.n));
-    for (k, &i) in order.iter().enumerate() {
-        if k == 0 || coords.compare(order[k - 1], &coords, i).is_ne() {
-            firsts.push(i);
-        }
-        place[i] = firsts.len() - 1;
-    }
+    let sorted = sorted(&list, &shape[..pattern.sparse_dim()])?;
     let device = pattern.indices().device();
-    let indices = coords.select(&firsts).tensor(device)?;
+    let indices = sorted.distinct(&list)?.to_device(device)?;
     Ok(Groups {
-        pattern: Pattern::coo(shape, &indices, true)?,
-        place: positions(&place, device)?,
-        first: positions(&firsts, device)?,
-        repeated: firsts.len() < coords.n,
+        pattern: known(Pattern::coo(shape, &indices, true)?)?,
+        sorted,
     })
+}
+
+impl Groups {
+    /// The first stored one of each element of the pattern: int64 `[n]`.
+    fn first(&self) -> Result<Tensor> {
+        let device = self.pattern.indices().device();
+        self.sorted.firsts()?.to_device(device)
+    }
+
+    /// The sums of stored values of the elements of the pattern; not recorded.
+    fn sums(&self, values: &Tensor) -> Result<Tensor> {
+        if !self.sorted.repeats() {
+            return values.index_select(0, &self.first()?);
+        }
+        let device = values.device();
+        if device == Device::Cpu {
+            return run_sums(values, &self.sorted);
+        }
+        let values = values.index_select(0, &self.sorted.order.to_device(device)?)?;
+        let of = sizes(&[self.sorted.runs], &values.dims()[1..]);
+        let zeros = Tensor::zeros(of, values.dtype(), device)?;
+        let run = self.sorted.run_of_each()?.to_device(device)?;
+        added(&zeros, &run, &values)
+    }
 }
 
 /// The pattern with each element once.
@@ -76,16 +87,7 @@ pub(crate) fn coalesce(x: &Tensor) -> Result<Tensor> {
             return sparse::from_values(&pattern.with_coalesced(true), &values);
         }
         let groups = groups(&pattern)?;
-        let values = match groups.repeated {
-            false => values.index_select(0, &groups.first)?,
-            true => {
-                let n = groups.pattern.nnz();
-                let of = sizes(&[n], &values.dims()[1..]);
-                let zeros = Tensor::zeros(of, values.dtype(), values.device())?;
-                added(&zeros, &groups.place, &values)?
-            }
-        };
-        sparse::from_values(&groups.pattern, &values)
+        sparse::from_values(&groups.pattern, &groups.sums(&values)?)
     })?;
     first(COALESCE.recorded(&[Arg::T(x)], NONE, one(out))?)
 }
@@ -97,7 +99,7 @@ pub(crate) fn of_stored(values: &Tensor, pattern: &Pattern) -> Result<Tensor> {
         return sparse::from_values(&pattern.with_coalesced(true), values);
     }
     let groups = groups(pattern)?;
-    sparse::from_values(&groups.pattern, &values.index_select(0, &groups.first)?)
+    sparse::from_values(&groups.pattern, &values.index_select(0, &groups.first()?)?)
 }
 
 /// The pattern of a COO tensor.
@@ -108,7 +110,7 @@ pub(crate) fn coo_pattern(x: &Tensor, what: &str) -> Result<Pattern> {
             "",
             format!(
                 "{what} expected sparse coordinate tensor layout but got {}",
-                named(x.layout())
+                x.layout().enum_name()
             ),
         )),
     }

@@ -1,46 +1,11 @@
-//! Compressed indices: their invariants, and tensors of compressed layouts from their parts.
+//! Tensors of compressed layouts from their parts.
 
 use torsh_core::{DType, TensorLayout};
 use torsh_tensor::sparse::{self, Pattern};
 use torsh_tensor::{Result, Tensor, TorshError};
 
-use crate::coords::Coords;
-use crate::create::verified;
-use crate::help::{host, named, product, within};
-
-/// How PyTorch's errors name the parts of a compressed layout.
-struct Names {
-    compressed: &'static str,
-    plain: &'static str,
-    /// The compressed dimension and the other one.
-    lines: &'static str,
-    counts: [&'static str; 2],
-}
-
-fn names(layout: TensorLayout) -> Names {
-    match layout.by_rows() {
-        true => Names {
-            compressed: "crow_indices",
-            plain: "col_indices",
-            lines: if layout.is_blocked() {
-                "row blocks"
-            } else {
-                "rows"
-            },
-            counts: ["nrows", "ncols"],
-        },
-        false => Names {
-            compressed: "ccol_indices",
-            plain: "row_indices",
-            lines: if layout.is_blocked() {
-                "column blocks"
-            } else {
-                "columns"
-            },
-            counts: ["ncols", "nrows"],
-        },
-    }
-}
+use crate::help::{host, within};
+use crate::invariants::{names, verified};
 
 /// The name of the constructor of a layout.
 fn constructor(layout: TensorLayout) -> &'static str {
@@ -80,7 +45,7 @@ pub(crate) fn create(
                 "",
                 format!(
                     "sparse_compressed_tensor expected sparse compressed tensor layout but got {}",
-                    named(layout)
+                    layout.enum_name()
                 ),
             ));
         }
@@ -265,163 +230,4 @@ fn inferred(
         as_sizes(&values.dims()[batch + block_dim + 1..]),
     ]
     .concat())
-}
-
-/// Compressed and plain indices on the host.
-pub(crate) struct Lines {
-    /// `lines + 1` positions for each entry of the batch.
-    pub(crate) compressed: Vec<i64>,
-    /// `nnz` for each entry of the batch.
-    pub(crate) plain: Vec<i64>,
-    /// How many entries the batch has.
-    pub(crate) batch: usize,
-    /// How many lines (or lines of blocks) are compressed.
-    pub(crate) lines: usize,
-    /// How many positions a line has.
-    pub(crate) others: usize,
-    /// How many elements (or blocks) an entry of the batch has.
-    pub(crate) nnz: usize,
-}
-
-impl Lines {
-    /// The indices of a pattern, which are not checked.
-    pub(crate) fn read(pattern: &Pattern) -> Result<Lines> {
-        let (Some(compressed), Some(plain)) =
-            (pattern.compressed_indices(), pattern.plain_indices())
-        else {
-            return Err(TorshError::invalid(
-                "",
-                format!("a {} tensor has no compressed indices", pattern.layout()),
-            ));
-        };
-        let shape = pattern.shape().dims();
-        let at = pattern.batch_dim();
-        let [b0, b1] = pattern.block().unwrap_or([1, 1]);
-        let (rows, columns) = (shape[at] / b0.max(1), shape[at + 1] / b1.max(1));
-        let (lines, others) = match pattern.layout().by_rows() {
-            true => (rows, columns),
-            false => (columns, rows),
-        };
-        Ok(Lines {
-            compressed: host(compressed)?,
-            plain: host(plain)?,
-            batch: product(&shape[..at])?,
-            lines,
-            others,
-            nnz: pattern.nnz(),
-        })
-    }
-}
-
-/// Refuses indices that are out of bounds, or not sorted and distinct within each line.
-pub(crate) fn verify(pattern: &Pattern) -> Result<()> {
-    let l = Lines::read(pattern)?;
-    let n = names(pattern.layout());
-    let (crow, col, [lines, others]) = (n.compressed, n.plain, n.counts);
-    let refuse = |text: String| Err(TorshError::index("", text));
-    let (many, nnz) = (l.others as i64, l.nnz as i64);
-    if let Some(i) = l.plain.iter().position(|p| !(0..many).contains(p)) {
-        return refuse(format!(
-            "`0 <= {col} < {others}` is not satisfied. Index {i} is {}, and {others} is {many}",
-            l.plain[i]
-        ));
-    }
-    for b in 0..l.batch {
-        let bounds = &l.compressed[b * (l.lines + 1)..][..l.lines + 1];
-        let plain = &l.plain[b * l.nnz..][..l.nnz];
-        let (head, tail) = (bounds[0], bounds[l.lines]);
-        if head != 0 {
-            return refuse(format!(
-                "`{crow}[..., 0] == 0` is not satisfied. It is {head}"
-            ));
-        }
-        if tail != nnz {
-            return refuse(format!(
-                "`{crow}[..., -1] == nnz` is not satisfied. It is {tail}, and nnz is {nnz}"
-            ));
-        }
-        for (i, w) in bounds.windows(2).enumerate() {
-            let count = w[1].checked_sub(w[0]);
-            if count.is_none_or(|c| !(0..=many).contains(&c)) {
-                return refuse(format!(
-                    "`0 <= {crow}[..., 1:] - {crow}[..., :-1] <= {others}` is not satisfied. Line {i} goes from {} to {}, and {others} is {many}",
-                    w[0], w[1]
-                ));
-            }
-        }
-        // The bounds go up from 0 to nnz, so each line is a part of the plain indices.
-        for (i, w) in bounds.windows(2).enumerate() {
-            let line = &plain[w[0] as usize..w[1] as usize];
-            if let Some(at) = line.windows(2).position(|p| p[0] >= p[1]) {
-                return refuse(format!(
-                    "`{col}[..., {crow}[..., i - 1]:{crow}[..., i]] for all i = 1, ..., {lines} are sorted and distinct along the last dimension values` is not satisfied. Line {i} has {} before {}",
-                    line[at],
-                    line[at + 1]
-                ));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The coordinates of the stored elements (or blocks) in batch, row and column.
-pub(crate) fn coordinates(pattern: &Pattern) -> Result<Coords> {
-    let l = Lines::read(pattern)?;
-    let batch = &pattern.shape().dims()[..pattern.batch_dim()];
-    let total = l.plain.len();
-    let mut line = Vec::with_capacity(total);
-    for b in 0..l.batch {
-        let bounds = &l.compressed[b * (l.lines + 1)..][..l.lines + 1];
-        for (i, w) in bounds.windows(2).enumerate() {
-            line.extend(std::iter::repeat_n(i as i64, (w[1] - w[0]).max(0) as usize));
-        }
-    }
-    let entries: Vec<i64> = (0..total).map(|k| (k / l.nnz.max(1)) as i64).collect();
-    let mut data = crate::coords::unravel(&entries, batch).data;
-    match pattern.layout().by_rows() {
-        true => data.extend(line.into_iter().chain(l.plain)),
-        false => data.extend(l.plain.into_iter().chain(line)),
-    }
-    Ok(Coords {
-        rows: batch.len() + 2,
-        n: total,
-        data,
-    })
-}
-
-/// Compressed and plain indices of elements that are sorted by batch, line and position in the line.
-pub(crate) fn compressed_of(
-    sorted: &Coords,
-    batch: &[usize],
-    lines: usize,
-) -> Result<(Vec<i64>, Vec<i64>, usize)> {
-    let entries = product(batch)?;
-    let at = sorted
-        .select_rows(0..batch.len())
-        .linear(batch)
-        .ok_or_else(|| TorshError::invalid("", format!("the batch {batch:?} is too large")))?;
-    let nnz = match entries {
-        0 => 0,
-        n => sorted.n / n,
-    };
-    let mut compressed = vec![0i64; product(&[entries, lines + 1])?];
-    for (&b, &line) in at.iter().zip(sorted.row(batch.len())) {
-        compressed[b as usize * (lines + 1) + line as usize + 1] += 1;
-    }
-    for bounds in compressed.chunks_exact_mut(lines + 1) {
-        for i in 0..lines {
-            bounds[i + 1] += bounds[i];
-        }
-        if bounds[lines] != nnz as i64 {
-            return Err(TorshError::invalid(
-                "",
-                format!(
-                    "Expect the same number of specified elements per batch: one has {}, and {} elements are shared out to {entries}",
-                    bounds[lines], sorted.n
-                ),
-            )
-            .with_hint("the layout COO has batches of different numbers of elements"));
-        }
-    }
-    Ok((compressed, sorted.row(batch.len() + 1).to_vec(), nnz))
 }

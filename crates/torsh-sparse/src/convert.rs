@@ -1,21 +1,20 @@
 //! Conversions between the layouts.
 
 use smallvec::SmallVec;
-use torsh_core::{DType, Device, TensorLayout};
+use torsh_core::{DType, TensorLayout};
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{OpRecord, sample};
 use torsh_tensor::sparse::{self, Pattern, SparseRule};
-use torsh_tensor::{Bound, Result, Tensor, TorshError, Value, no_grad};
+use torsh_tensor::{Bound, Result, Tensor, TorshError, Value, no_grad, options};
 
 use crate::attrs;
 use crate::coalesce::{coalesce, coalesced_pattern, of_stored};
-use crate::compress::compressed_of;
-use crate::coords::Coords;
-use crate::create::coo_pattern;
-use crate::help::{added, first, host, index_tensor, named, one, positions, product, sizes};
-use crate::methods::{ToDenseOptions, ToSparseOptions, to_dense_of, to_sparse_of};
-pub(crate) use crate::places::{at_pattern, mask, places, row_indices};
-use crate::places::{dense_sizes, elements, leading, stored, units};
+use crate::help::{first, one, within};
+use crate::layouts::{
+    compressed_of_sparse, compressed_of_strided, coo_of_compressed, coo_of_strided, no_blocksize,
+    strided_of,
+};
+pub(crate) use crate::places::{at_pattern, mask, row_indices};
 
 pub(crate) static RECORDS: &[&OpRecord] = &[
     &TO_DENSE,
@@ -55,11 +54,28 @@ pub(crate) static CONVERT: &[SparseRule] = &[
     },
 ];
 
-/// A pattern of the same elements (or blocks) in another layout, and which of the first one's each is.
-pub(crate) struct Other<const LAYOUT: usize> {
-    pub(crate) pattern: Pattern,
-    /// int64 `[elements]`, counted through the batch; nothing where they are in the same order.
-    pub(crate) order: Option<Tensor>,
+options! {
+    /// The keyword arguments of [`SparseExt::to_sparse_with`](crate::SparseExt::to_sparse_with).
+    ToSparseOptions {
+        /// How many dimensions the indices of a COO tensor have; the others are dense. The default is all.
+        sparse_dim: Option<i64> = None, i64 => Some;
+        /// The layout. The default is COO.
+        layout: Option<TensorLayout> = None, TensorLayout => Some;
+        /// The rows and columns of a block, for BSR and BSC.
+        blocksize: Option<[usize; 2]> = None, [usize; 2] => Some;
+        /// How many dimensions at the end are dense. The default is none.
+        dense_dim: Option<i64> = None, i64 => Some;
+    }
+}
+
+options! {
+    /// The keyword arguments of [`SparseExt::to_dense_with`](crate::SparseExt::to_dense_with).
+    ToDenseOptions {
+        /// The dtype of the result. The default is the tensor's.
+        dtype: Option<DType> = None, DType => Some;
+        /// Whether the gradient has the tensor's pattern, which is the default, or all elements.
+        masked_grad: Option<bool> = None, bool => Some;
+    }
 }
 
 /// The strided tensor of the same elements; itself, where it is strided. Its gradient passes to the stored elements alone,
@@ -68,31 +84,11 @@ pub(crate) fn to_dense(x: &Tensor, masked_grad: Option<bool>) -> Result<Tensor> 
     if x.pattern().is_none() {
         return Ok(x.clone());
     }
-    let out = no_grad(|| dense_of(x))?;
+    let out = no_grad(|| strided_of(x))?;
     let attrs = attrs::ToDense {
         masked_grad: masked_grad.unwrap_or(true),
     };
     first(TO_DENSE.recorded(&[Arg::T(x)], &attrs, one(out))?)
-}
-
-fn dense_of(x: &Tensor) -> Result<Tensor> {
-    let Some(pattern) = x.pattern() else {
-        return Ok(x.clone());
-    };
-    let (shape, dtype, device) = (pattern.shape(), x.dtype(), x.device());
-    shape.checked_numel(dtype.size())?;
-    if !device.has_data() {
-        return Tensor::zeros(shape, dtype, device);
-    }
-    let (places, dense) = (places(&pattern)?, dense_sizes(&pattern));
-    let values = sparse::values(x)?.reshape(sizes(&[stored(&pattern)], dense))?;
-    let rows = sizes(&[product(leading(&pattern))?], dense);
-    let zeros = Tensor::zeros(rows, dtype, device)?;
-    let out = match pattern.is_coalesced() {
-        true => zeros.index_copy_(0, &places, &values)?,
-        false => added(&zeros, &places, &values)?,
-    };
-    out.reshape(shape)
 }
 
 /// The COO tensor of the same elements, recorded; that of a strided one stores what is not 0.
@@ -127,8 +123,8 @@ pub(crate) fn to_layout(
             "",
             format!(
                 "to_sparse: conversion from {} to {} with dense_dim argument given is not supported: it is {}",
-                named(pattern.layout()),
-                named(layout),
+                pattern.layout().enum_name(),
+                layout.enum_name(),
                 pattern.dense_dim()
             ),
         ));
@@ -169,406 +165,129 @@ fn converted(x: &Tensor, pattern: Option<&Pattern>, out: Tensor) -> Result<Tenso
     first(record.recorded(&[Arg::T(x)], &attrs, one(out))?)
 }
 
-fn no_blocksize(from: TensorLayout, to: TensorLayout) -> TorshError {
-    TorshError::invalid(
-        "",
-        format!(
-            "dense_to_sparse: conversion from {} to {} without blocksize argument given is not supported",
-            named(from),
-            named(to)
-        ),
-    )
-    .with_hint("give the rows and columns of a block")
-}
-
-/// Which elements a strided tensor stores is in its data.
-fn needs_data(device: Device) -> Result<()> {
-    match device.has_data() {
-        true => Ok(()),
-        false => Err(TorshError::invalid(
-            "",
-            format!("which elements are not 0 cannot be known of a tensor on {device}"),
-        )),
-    }
-}
-
-/// The positions of the rows that are not all 0 in `[n, ..]`.
-fn positions_of_stored(flat: &Tensor) -> Result<Tensor> {
-    let n = flat.dims()[0];
-    let mut stored = flat.ne(0)?;
-    if flat.ndim() > 1 {
-        let each = product(&flat.dims()[1..])?;
-        stored = stored.reshape([n, each])?.any_dim(1, false)?;
-    }
-    let at = stored.nonzero()?;
-    let count = at.numel();
-    at.reshape([count])
-}
-
-fn coo_of_strided(x: &Tensor, dense_dim: usize) -> Result<Tensor> {
-    needs_data(x.device())?;
-    let (shape, device) = (x.dims(), x.device());
-    let Some(sparse_dim) = shape.len().checked_sub(dense_dim) else {
-        return Err(TorshError::invalid(
-            "",
-            format!(
-                "dense_to_sparse: dense_dim argument must be in [0,{}] range, but {dense_dim} is given",
-                shape.len()
-            ),
-        ));
-    };
-    let flat = x.reshape(sizes(
-        &[product(&shape[..sparse_dim])?],
-        &shape[sparse_dim..],
-    ))?;
-    let at = positions_of_stored(&flat)?;
-    let values = flat.index_select(0, &at)?;
-    let pattern = coo_pattern(shape, sparse_dim, &host(&at)?, device)?;
-    sparse::from_values(&pattern, &values)
-}
-
-fn compressed_of_strided(
+/// A conversion to a sparse layout with PyTorch's arguments.
+pub(crate) fn to_sparse_of(
+    op: &'static str,
     x: &Tensor,
-    layout: TensorLayout,
-    block: Option<[usize; 2]>,
-    dense_dim: usize,
+    options: &ToSparseOptions,
 ) -> Result<Tensor> {
-    let shape = x.dims();
-    let Some(batch_dim) = shape.len().checked_sub(2 + dense_dim) else {
-        return Err(TorshError::shape(
-            "",
-            format!(
-                "dense_to_sparse: {} needs two dimensions before the {dense_dim} dense ones, got {}",
-                named(layout),
-                x.shape()
-            ),
-        ));
-    };
-    let [b0, b1] = match (layout.is_blocked(), block) {
-        (true, Some(block)) => block,
-        (true, None) => return Err(no_blocksize(TensorLayout::Strided, layout)),
-        (false, None) => [1, 1],
-        (false, Some(_)) => return Err(blocksize_given(TensorLayout::Strided, layout)),
-    };
-    let (batch, rest) = shape.split_at(batch_dim);
-    let (sides, dense) = rest.split_at(2);
-    divides("dense_to_sparse", sides, [b0, b1])?;
-    needs_data(x.device())?;
-    let (rows, columns) = (sides[0] / b0, sides[1] / b1);
-    let entries = product(batch)?;
-    let apart = sizes(&[entries, rows, b0, columns, b1], dense);
-    let mut order: Vec<i64> = (0..apart.len() as i64).collect();
-    let (lines, others) = match layout.by_rows() {
-        true => {
-            order[1..5].copy_from_slice(&[1, 3, 2, 4]);
-            (rows, columns)
+    within(op, &[x], || {
+        let ndim = x.ndim();
+        let layout = options.layout.unwrap_or(TensorLayout::SparseCoo);
+        if let Some(block) = options.blocksize {
+            block_of(&block.map(|b| b as i64))?;
+            if !layout.is_blocked() {
+                return Err(TorshError::invalid(
+                    "",
+                    format!(
+                        "{}: conversion from {} to {} with blocksize argument given is not supported",
+                        prefix(x),
+                        x.layout().enum_name(),
+                        layout.enum_name()
+                    ),
+                ));
+            }
         }
-        false => {
-            order[1..5].copy_from_slice(&[3, 1, 2, 4]);
-            (columns, rows)
-        }
-    };
-    let unit = match layout.is_blocked() {
-        true => sizes(&[b0, b1], dense),
-        false => dense.to_vec(),
-    };
-    let flat = x
-        .reshape(apart)?
-        .permute(order)?
-        .reshape(sizes(&[product(&[entries, lines, others])?], &unit))?;
-    let at = positions_of_stored(&flat)?;
-    let values = flat.index_select(0, &at)?;
-    let of = sizes(batch, &[lines, others]);
-    let sorted = crate::coords::unravel(&host(&at)?, &of);
-    let block = layout.is_blocked().then_some([b0, b1]);
-    compressed_tensor(
-        layout,
-        shape,
-        block,
-        dense.len(),
-        &sorted,
-        &values,
-        DType::I64,
-    )
-}
-
-fn blocksize_given(from: TensorLayout, to: TensorLayout) -> TorshError {
-    TorshError::invalid(
-        "",
-        format!(
-            "dense_to_sparse: conversion from {} to {} with blocksize argument given is not supported",
-            named(from),
-            named(to)
-        ),
-    )
-}
-
-/// Refuses blocks that do not divide the rows and columns.
-fn divides(what: &str, sides: &[usize], block: [usize; 2]) -> Result<()> {
-    let [b0, b1] = block;
-    if b0 == 0 || b1 == 0 {
-        return Err(TorshError::invalid(
-            "",
-            format!("{what}: blocksize needs to be positive, but got [{b0}, {b1}]"),
-        ));
-    }
-    match sides[0].is_multiple_of(b0) && sides[1].is_multiple_of(b1) {
-        true => Ok(()),
-        false => Err(TorshError::shape(
-            "",
-            format!(
-                "{what}: tensor sparse size ({},{}) must be divisible by given blocksize ({b0},{b1})",
-                sides[0], sides[1]
-            ),
-        )),
-    }
-}
-
-/// A tensor of a compressed layout from the coordinates of its elements (or blocks) in batch, line and position, in order,
-/// and their values.
-fn compressed_tensor(
-    layout: TensorLayout,
-    shape: &[usize],
-    block: Option<[usize; 2]>,
-    dense_dim: usize,
-    sorted: &Coords,
-    values: &Tensor,
-    index: DType,
-) -> Result<Tensor> {
-    let device = values.device();
-    let pattern = compressed_pattern(layout, shape, block, dense_dim, sorted, index, device)?;
-    sparse::from_values(&pattern, &values.reshape(pattern.values_shape())?)
-}
-
-fn compressed_pattern(
-    layout: TensorLayout,
-    shape: &[usize],
-    block: Option<[usize; 2]>,
-    dense_dim: usize,
-    sorted: &Coords,
-    index: DType,
-    device: Device,
-) -> Result<Pattern> {
-    let batch = &shape[..shape.len() - 2 - dense_dim];
-    let along = if layout.by_rows() { 0 } else { 1 };
-    let lines = shape[batch.len() + along] / block.map_or(1, |b| b[along].max(1));
-    let (compressed, plain, nnz) = compressed_of(sorted, batch, lines)?;
-    let compressed = index_tensor(compressed, &sizes(batch, &[lines + 1]), index, device)?;
-    let plain = index_tensor(plain, &sizes(batch, &[nnz]), index, device)?;
-    Pattern::compressed(layout, shape, &compressed, &plain, block, dense_dim)
-}
-
-/// The dtype that the indices of a conversion's result have.
-fn index_dtype(pattern: &Pattern) -> DType {
-    pattern.indices().dtype()
-}
-
-fn coo_of_compressed(x: &Tensor, pattern: &Pattern) -> Result<Tensor> {
-    let shape = pattern.shape().dims();
-    // Memory of its own: what is written into the result is not to be seen in the operand.
-    let rows = sizes(&[stored(pattern)], dense_sizes(pattern));
-    let values = sparse::values(x)?.copy()?.reshape(rows)?;
-    if !x.device().has_data() {
-        let of = [leading(pattern).len(), values.dims()[0]];
-        let indices = Tensor::zeros(of, DType::I64, x.device())?;
-        let sorted = pattern.layout() == TensorLayout::SparseCsr;
-        return sparse::from_values(&Pattern::coo(shape, &indices, sorted)?, &values);
-    }
-    let other = pattern.cached(|| {
-        let indices = elements(pattern)?.0.tensor(x.device())?;
-        let sorted = pattern.layout() == TensorLayout::SparseCsr;
-        Ok(Other::<COO> {
-            pattern: Pattern::coo(shape, &indices, sorted)?,
-            order: None,
-        })
-    })?;
-    sparse::from_values(&other.pattern, &values)
-}
-
-const COO: usize = 1;
-
-/// The pattern of the same elements (or blocks) in another compressed layout of the same blocks, and the order in which they
-/// are taken from this one; of COO, which must be coalesced, CSR or CSC. Kept with the pattern.
-pub(crate) fn reordered(
-    pattern: &Pattern,
-    layout: TensorLayout,
-) -> Result<(Pattern, Option<Tensor>)> {
-    match layout {
-        TensorLayout::SparseCsr => kept::<2>(pattern, layout),
-        TensorLayout::SparseCsc => kept::<3>(pattern, layout),
-        TensorLayout::SparseBsr => kept::<4>(pattern, layout),
-        _ => kept::<5>(pattern, layout),
-    }
-}
-
-fn kept<const LAYOUT: usize>(
-    pattern: &Pattern,
-    layout: TensorLayout,
-) -> Result<(Pattern, Option<Tensor>)> {
-    let other = pattern.cached(|| {
-        let units = units(pattern)?;
-        let (pattern, order) = compress_units(
-            layout,
-            pattern.shape().dims(),
-            pattern.block(),
-            pattern.dense_dim(),
-            &units.0,
-            index_dtype(pattern),
-            pattern.indices().device(),
-        )?;
-        Ok(Other::<LAYOUT> { pattern, order })
-    })?;
-    Ok((other.pattern.clone(), other.order.clone()))
-}
-
-/// The compressed pattern of elements (or blocks) of which each stands once, and the order in which it has them.
-fn compress_units(
-    layout: TensorLayout,
-    shape: &[usize],
-    block: Option<[usize; 2]>,
-    dense_dim: usize,
-    units: &Coords,
-    index: DType,
-    device: Device,
-) -> Result<(Pattern, Option<Tensor>)> {
-    let batch = shape.len() - 2 - dense_dim;
-    let [b0, b1] = block.unwrap_or([1, 1]);
-    let mut of = shape[..batch + 2].to_vec();
-    (of[batch], of[batch + 1]) = (of[batch] / b0.max(1), of[batch + 1] / b1.max(1));
-    let mut lines = units.clone();
-    if !layout.by_rows() {
-        of.swap(batch, batch + 1);
-        let n = units.n;
-        lines.data[batch * n..].rotate_left(n);
-    }
-    let order = lines.order(&of);
-    let same = order.is_sorted();
-    let sorted = if same { lines } else { lines.select(&order) };
-    let pattern = compressed_pattern(layout, shape, block, dense_dim, &sorted, index, device)?;
-    let order = match same {
-        true => None,
-        false => Some(positions(&order, device)?),
-    };
-    Ok((pattern, order))
-}
-
-fn compressed_of_sparse(
-    x: &Tensor,
-    layout: TensorLayout,
-    block: Option<[usize; 2]>,
-) -> Result<Tensor> {
-    let x = match x.layout() {
-        TensorLayout::SparseCoo => coalesce(x)?,
-        _ => x.clone(),
-    };
-    let Some(pattern) = x.pattern() else {
-        unreachable!("called with a sparse tensor")
-    };
-    if leading(&pattern).len() < 2 {
-        return Err(TorshError::invalid(
-            "",
-            format!(
-                "coo_to_sparse_csr: conversion from {} to {} for input tensors with sparse_dim()!=2 is not supported: it is {}",
-                named(pattern.layout()),
-                named(layout),
-                pattern.sparse_dim()
-            ),
-        ));
-    }
-    let (shape, dense_dim) = (pattern.shape().dims(), pattern.dense_dim());
-    let sides = &leading(&pattern)[shape.len() - dense_dim - 2..];
-    if let Some(block) = block {
-        divides("sparse_compressed_to_sparse_bsr", sides, block)?;
-    }
-    if !x.device().has_data() {
-        return on_meta(&x, &pattern, layout, block);
-    }
-    let values = sparse::values(&x)?;
-    if pattern.block() == block {
-        let (to, order) = reordered(&pattern, layout)?;
-        let unit = values.dims()[pattern.batch_dim() + 1..].to_vec();
-        let count = product(&values.dims()[..pattern.batch_dim() + 1])?;
-        let values = values.reshape(sizes(&[count], &unit))?;
-        let values = match order {
-            Some(order) => values.index_select(0, &order)?,
-            None => values.copy()?,
+        let dense_dim = match (options.sparse_dim, options.dense_dim) {
+            (Some(_), Some(_)) => {
+                return Err(TorshError::invalid(
+                    "",
+                    "sparse_dim and dense_dim cannot both be given",
+                ));
+            }
+            (Some(sparse), None) if layout != TensorLayout::SparseCoo => {
+                return Err(TorshError::invalid(
+                    "",
+                    format!(
+                        "sparse_dim={sparse} belongs to the layout torch.sparse_coo, not {layout}"
+                    ),
+                ));
+            }
+            (Some(sparse), None) => Some(dense_of(x, sparse)?),
+            (None, Some(dense)) => Some(dense_in_range(x, layout, dense)?),
+            (None, None) => None,
         };
-        return sparse::from_values(&to, &values.reshape(to.values_shape())?);
-    }
-    let (elements, dense) = (elements(&pattern)?, dense_sizes(&pattern));
-    let values = values.reshape(sizes(&[stored(&pattern)], dense))?;
-    let (index, device) = (index_dtype(&pattern), x.device());
-    let Some([b0, b1]) = block else {
-        let (to, order) =
-            compress_units(layout, shape, None, dense_dim, &elements.0, index, device)?;
-        let values = match order {
-            Some(order) => values.index_select(0, &order)?,
-            None => values.copy()?,
-        };
-        return sparse::from_values(&to, &values.reshape(to.values_shape())?);
-    };
-    // Which block each element is in, and where within it.
-    let mut blocks = elements.0.clone();
-    let (n, batch) = (blocks.n, blocks.rows - 2);
-    let mut within = vec![0i64; n];
-    for (d, b) in [b0 as i64, b1 as i64].into_iter().enumerate() {
-        for (to, i) in within
-            .iter_mut()
-            .zip(&mut blocks.data[(batch + d) * n..][..n])
+        if layout == TensorLayout::SparseCoo
+            && dense_dim == Some(ndim)
+            && ndim > 0
+            && x.pattern().is_none()
         {
-            *to = *to * b + *i % b;
-            *i /= b;
+            return Err(TorshError::invalid(
+                "",
+                "dense_to_sparse: dense_dim argument must be !=self.dim() when self.dim()>0",
+            ));
         }
-    }
-    let mut of = shape[..batch + 2].to_vec();
-    (of[batch], of[batch + 1]) = (of[batch] / b0, of[batch + 1] / b1);
-    if !layout.by_rows() {
-        of.swap(batch, batch + 1);
-        blocks.data[batch * n..].rotate_left(n);
-    }
-    let (mut firsts, mut at) = (Vec::new(), vec![0i64; n]);
-    let order = blocks.order(&of);
-    for (k, &i) in order.iter().enumerate() {
-        if k == 0 || blocks.compare(order[k - 1], &blocks, i).is_ne() {
-            firsts.push(i);
-        }
-        at[i] = (firsts.len() as i64 - 1) * (b0 * b1) as i64 + within[i];
-    }
-    let sorted = blocks.select(&firsts);
-    let to = compressed_pattern(layout, shape, block, dense_dim, &sorted, index, device)?;
-    let rows = sizes(&[product(&[firsts.len(), b0, b1])?], dense);
-    let zeros = Tensor::zeros(rows, x.dtype(), device)?;
-    let at = index_tensor(at, &[n], DType::I64, device)?;
-    let values = zeros.index_copy_(0, &at, &values)?;
-    sparse::from_values(&to, &values.reshape(to.values_shape())?)
+        to_layout(x, layout, options.blocksize, dense_dim)
+    })
 }
 
-/// A conversion on the meta device, where as many elements are stored as before; of blocks that change, at most so many.
-fn on_meta(
-    x: &Tensor,
-    pattern: &Pattern,
-    layout: TensorLayout,
-    block: Option<[usize; 2]>,
-) -> Result<Tensor> {
-    let (shape, dense_dim) = (pattern.shape().dims(), pattern.dense_dim());
-    let batch = &shape[..shape.len() - 2 - dense_dim];
-    let entries = product(batch)?.max(1);
-    let nnz = match pattern.block() == block {
-        true => pattern.indices().numel() / pattern.sparse_dim().max(1) / entries,
-        false => stored(pattern) / entries,
+/// How PyTorch's errors name the conversion of a tensor.
+fn prefix(x: &Tensor) -> &'static str {
+    match x.layout() {
+        TensorLayout::Strided => "dense_to_sparse",
+        TensorLayout::SparseCoo => "to_sparse",
+        _ => "sparse_compressed_to_sparse",
+    }
+}
+
+/// The dense dimensions of a COO tensor with `sparse` dimensions of indices.
+fn dense_of(x: &Tensor, sparse: i64) -> Result<usize> {
+    let ndim = x.ndim();
+    if let Some(pattern) = x.pattern() {
+        let have = pattern.batch_dim() + pattern.sparse_dim();
+        return match usize::try_from(sparse).is_ok_and(|s| s == have) {
+            true => Ok(pattern.dense_dim()),
+            false => Err(TorshError::invalid(
+                "",
+                format!(
+                    "{}: conversion from {} to Sparse with sparse_dim argument !={have} is not supported, got {sparse}",
+                    prefix(x),
+                    x.layout().enum_name()
+                ),
+            )
+            .with_hint("to_dense() first, whose elements may be stored otherwise")),
+        };
+    }
+    match usize::try_from(sparse) {
+        Ok(0) if ndim > 0 => Err(TorshError::invalid(
+            "",
+            "dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0",
+        )),
+        Ok(sparse) if sparse <= ndim => Ok(ndim - sparse),
+        _ => Err(TorshError::invalid(
+            "",
+            format!(
+                "dense_to_sparse: sparse_dim argument must be in [0,{ndim}] range, but {sparse} is given"
+            ),
+        )),
+    }
+}
+
+fn dense_in_range(x: &Tensor, layout: TensorLayout, dense: i64) -> Result<usize> {
+    let most = match layout {
+        TensorLayout::SparseCoo => x.ndim(),
+        _ => x.ndim().saturating_sub(2),
     };
-    let nnz = match pattern.layout().is_compressed() && pattern.block() == block {
-        true => pattern.nnz(),
-        false => nnz,
-    };
-    let along = if layout.by_rows() { 0 } else { 1 };
-    let lines = shape[batch.len() + along] / block.map_or(1, |b| b[along]);
-    let (index, device) = (index_dtype(pattern), x.device());
-    let compressed = Tensor::zeros(sizes(batch, &[lines + 1]), index, device)?;
-    let plain = Tensor::zeros(sizes(batch, &[nnz]), index, device)?;
-    let to = Pattern::compressed(layout, shape, &compressed, &plain, block, dense_dim)?;
-    let values = Tensor::zeros(to.values_shape(), x.dtype(), device)?;
-    sparse::from_values(&to, &values)
+    match usize::try_from(dense) {
+        Ok(dense) if dense <= most => Ok(dense),
+        _ => Err(TorshError::invalid(
+            "",
+            format!(
+                "dense_to_sparse: dense_dim argument must be in [0,{most}] range, but {dense} is given"
+            ),
+        )),
+    }
+}
+
+/// A conversion to a strided tensor with PyTorch's arguments.
+pub(crate) fn to_dense_of(x: &Tensor, options: &ToDenseOptions) -> Result<Tensor> {
+    within("to_dense", &[x], || {
+        let dense = to_dense(x, options.masked_grad)?;
+        match options.dtype {
+            Some(dtype) => dense.to_dtype(dtype),
+            None => Ok(dense),
+        }
+    })
 }
 
 /// The gradient of a conversion's operand: in the operand's layout, where that can have it.
@@ -637,7 +356,7 @@ fn blocksize(b: &Bound, i: usize) -> Result<Option<[usize; 2]>> {
 }
 
 /// A block of two sizes.
-pub(crate) fn block_of(given: &[i64]) -> Result<[usize; 2]> {
+fn block_of(given: &[i64]) -> Result<[usize; 2]> {
     let &[b0, b1] = given else {
         return Err(TorshError::invalid(
             "",

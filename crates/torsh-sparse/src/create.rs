@@ -7,8 +7,8 @@ use torsh_tensor::{Bound, IntoShape, Result, Tensor, TorshError, Value, options}
 
 use crate::compress;
 use crate::convert::to_layout;
-use crate::coords::{Coords, unravel};
-use crate::help::{host, index_tensor, named, positions, product, within};
+use crate::help::{host, index_tensor, positions, within};
+use crate::invariants::{negative_index, verified, within_sizes};
 
 pub(crate) static RECORDS: &[&OpRecord] = &[
     &COO,
@@ -159,7 +159,7 @@ fn coo_of(
         }
         if let Some(negative) = size.iter().find(|&&s| s < 0) {
             if indices.device().has_data() {
-                Coords::read(&indices)?.check(&size)?;
+                within_sizes(&indices, &size)?;
             }
             return Err(TorshError::invalid(
                 "",
@@ -191,14 +191,12 @@ fn inferred(indices: &Tensor, dense: &[usize]) -> Result<Vec<i64>> {
             "the sizes cannot be found without the values of the indices: give them",
         ));
     }
-    let coords = Coords::read(indices)?;
-    let each = (0..coords.rows).map(|d| {
-        let row = coords.row(d);
+    let (rows, data) = (indices.dims()[0], host(indices)?);
+    let n = indices.dims()[1];
+    let each = (0..rows).map(|d| {
+        let row = &data[d * n..][..n];
         if let Some(low) = row.iter().copied().min().filter(|&low| low < 0) {
-            return Err(TorshError::index(
-                "",
-                format!("found negative index {low} for dim {d}"),
-            ));
+            return Err(negative_index(low, d));
         }
         let high = row.iter().copied().max().unwrap_or(-1);
         high.checked_add(1)
@@ -240,57 +238,6 @@ fn strided(t: &Tensor, what: &str) -> Result<()> {
             "",
             format!("expected {what} to be strided, but got {}", t.layout()),
         )),
-    }
-}
-
-/// What was found right, kept with a pattern until its indices are written.
-struct Verified;
-
-/// Checks the indices of a pattern: once for each time that they were written, so that calling it again costs nothing.
-///
-/// # Errors
-/// An index out of bounds, or out of the order that the layout has.
-pub(crate) fn verified(pattern: &Pattern) -> Result<()> {
-    let check = || {
-        if pattern.indices().device().has_data() {
-            match pattern.layout() {
-                TensorLayout::SparseCoo => verify_coo(pattern)?,
-                _ => compress::verify(pattern)?,
-            }
-        }
-        Ok(Verified)
-    };
-    pattern.cached(check).map(drop)
-}
-
-fn verify_coo(pattern: &Pattern) -> Result<()> {
-    let coords = Coords::read(pattern.indices())?;
-    let sparse = &pattern.shape().dims()[..pattern.sparse_dim()];
-    let sizes: Vec<i64> = sparse
-        .iter()
-        .map(|&s| i64::try_from(s).unwrap_or(i64::MAX))
-        .collect();
-    coords.check(&sizes)?;
-    if !pattern.is_coalesced() {
-        return Ok(());
-    }
-    match coords.out_of_order() {
-        None => Ok(()),
-        Some(i) => {
-            let at = |i: usize| {
-                (0..coords.rows)
-                    .map(|d| coords.row(d)[i])
-                    .collect::<Vec<_>>()
-            };
-            Err(TorshError::invalid(
-                "",
-                format!(
-                    "cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor: element {i} has the indices {:?}, the one before it {:?}",
-                    at(i),
-                    at(i - 1)
-                ),
-            ))
-        }
     }
 }
 
@@ -506,7 +453,7 @@ fn spdiags_of(
         if !allowed.contains(&layout) {
             return refuse(format!(
                 "Only output layouts (Sparse, SparseCsc, SparseCsr) are supported, got {}",
-                named(layout)
+                layout.enum_name()
             ));
         }
         let (count, length) = match *diagonals.dims() {
@@ -694,15 +641,3 @@ static SPDIAGS: OpRecord = OpRecord::new(
     let offsets = Tensor::from_data(&[0i64, -1], [2])?;
     Ok(vec![sample![s.real(&[2, 3])?, offsets, [3, 3]]])
 });
-
-/// The COO pattern of row-major positions in the first dimensions of a tensor of `shape`.
-pub(crate) fn coo_pattern(
-    shape: &[usize],
-    sparse_dim: usize,
-    linear: &[i64],
-    device: Device,
-) -> Result<Pattern> {
-    product(&shape[..sparse_dim])?;
-    let indices = unravel(linear, &shape[..sparse_dim]).tensor(device)?;
-    Pattern::coo(shape, &indices, true)
-}

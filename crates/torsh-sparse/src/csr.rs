@@ -1,31 +1,35 @@
-//! Sparse matrices by rows, and their products with dense ones: kernels, and the ops from which all products are made.
+//! Products of sparse matrices with dense ones, and products of dense ones at stored elements: kernels, and the ops from which all
+//! products are made. The gradient of either product is the other.
 //!
 //! A matrix of any layout, or the matrices of a batch one behind the other along the diagonal of one, is read by rows or by
-//! columns ([`lines`]): where each line begins, the other index of each element, and where its value is. What has to be sorted
-//! for that is kept with the pattern, so that a second product and the gradients do not sort again.
-
-use std::sync::Arc;
+//! columns ([`lines`]). Where it stores large blocks these are taken as wholes ([`blocks`]).
 
 use smallvec::SmallVec;
-use torsh_backend_cpu::sparse::{self as kernels, Index, Minors, Number, Rows};
+use torsh_backend_cpu::sparse::{self as kernels, Index, Majors, Products, Rows};
 use torsh_core::attrs::NONE;
 use torsh_core::kernel::HostCall;
 use torsh_core::{DType, Element, Shape, TensorLayout};
 use torsh_tensor::call::Arg;
-use torsh_tensor::record::{OpRecord, Plan, PlanCx, Spec};
+use torsh_tensor::record::{OpRecord, Plan, PlanCx};
 use torsh_tensor::sparse::{self, Pattern};
-use torsh_tensor::{Result, SearchsortedOptions, Tensor, TorshError, no_grad};
+use torsh_tensor::{Result, Tensor, TorshError, no_grad};
 
-use crate::attrs;
-use crate::convert;
-use crate::help::{first, host, index_tensor, one};
-use crate::sampled::sampled;
+use crate::help::{first, one};
+pub(crate) use crate::lines::{Lines, elements, lines, matrix, row_of};
+use crate::{attrs, blocks, convert};
 
-/// Calls a kernel for the dtype of the call and that of the indices, of which operand 1 has some.
+/// Calls a kernel for the dtype of the call, a `real` one or any number, and that of the indices, of which operand 1 has some.
 macro_rules! numbers {
-    ($c:ident, $f:ident) => {{
+    ($c:ident, $f:ident) => {
+        $crate::csr::numbers!(
+            @ $c, $f, C64 ::num_complex::Complex<f32>, C128 ::num_complex::Complex<f64>
+        )
+    };
+    ($c:ident, $f:ident, real) => {
+        $crate::csr::numbers!(@ $c, $f)
+    };
+    (@ $c:ident, $f:ident $(, $dtype:ident $complex:ty)*) => {{
         use ::half::{bf16, f16};
-        use ::num_complex::Complex;
         use ::torsh_core::DType;
         macro_rules! indexed {
             ($t:ty) => {
@@ -40,8 +44,7 @@ macro_rules! numbers {
             DType::F64 => indexed!(f64),
             DType::BF16 => indexed!(bf16),
             DType::F16 => indexed!(f16),
-            DType::C64 => indexed!(Complex<f32>),
-            DType::C128 => indexed!(Complex<f64>),
+            $(DType::$dtype => indexed!($complex),)*
             DType::U8 => indexed!(u8),
             DType::I8 => indexed!(i8),
             DType::I16 => indexed!(i16),
@@ -54,194 +57,8 @@ macro_rules! numbers {
 pub(crate) use numbers;
 
 torsh_core::kernel_keys! {
-    GROUP_KEY "SparseGroup" |c| match c.input::<i64>(1) {
-        Ok(_) => group_host::<i64>(c),
-        Err(_) => group_host::<i32>(c),
-    };
     PRODUCT_KEY "SparseProduct" |c| numbers!(c, product_host);
-}
-
-/// A matrix by rows or by columns.
-#[derive(Clone)]
-pub(crate) struct Lines {
-    /// Where each line begins: of one element more than there are lines.
-    pub(crate) pointers: Tensor,
-    /// The other index of each element.
-    pub(crate) indices: Tensor,
-    /// Where the value of each element is among the pattern's (int64), where they are not in this order.
-    pub(crate) order: Option<Tensor>,
-    /// How many lines there are.
-    pub(crate) count: usize,
-    /// The bound of the other index.
-    pub(crate) width: usize,
-}
-
-impl Lines {
-    /// Pointers, indices and order as operands.
-    pub(crate) fn order(&self) -> Arg<'_> {
-        Arg::opt(self.order.as_ref())
-    }
-}
-
-/// The batch dimensions of a shape, and its last two sizes.
-///
-/// # Errors
-/// If it has less than two dimensions.
-pub(crate) fn matrix(dims: &[usize]) -> Result<(&[usize], [usize; 2])> {
-    match dims {
-        [batch @ .., n, m] => Ok((batch, [*n, *m])),
-        _ => Err(TorshError::shape(
-            "",
-            format!(
-                "expected a matrix, got a tensor of {} dimensions",
-                dims.len()
-            ),
-        )),
-    }
-}
-
-struct ByRows(Arc<Lines>);
-struct ByColumns(Arc<Lines>);
-
-/// The elements by rows, or by columns.
-pub(crate) fn lines(pattern: &Pattern, columns: bool) -> Result<Arc<Lines>> {
-    Ok(match columns {
-        false => pattern
-            .cached(|| make_lines(pattern, false).map(ByRows))?
-            .0
-            .clone(),
-        true => pattern
-            .cached(|| make_lines(pattern, true).map(ByColumns))?
-            .0
-            .clone(),
-    })
-}
-
-/// Whether the pattern is stored by rows, or by columns, as [`Lines`] are.
-fn stored_by(pattern: &Pattern) -> Option<TensorLayout> {
-    let plain = pattern.batch_dim() == 0 && pattern.dense_dim() == 0;
-    let layout = pattern.layout();
-    (plain && layout.is_compressed() && !layout.is_blocked()).then_some(layout)
-}
-
-fn make_lines(pattern: &Pattern, columns: bool) -> Result<Arc<Lines>> {
-    let (batch, [n, m]) = matrix(pattern.shape().dims())?;
-    let count = batch.iter().product::<usize>();
-    let (count, width) = match columns {
-        false => (count * n, count * m),
-        true => (count * m, count * n),
-    };
-    if let Some(layout) = stored_by(pattern) {
-        let (Some(pointers), Some(indices)) =
-            (pattern.compressed_indices(), pattern.plain_indices())
-        else {
-            unreachable!("a compressed pattern has both")
-        };
-        let by_columns = layout == TensorLayout::SparseCsc;
-        if by_columns == columns {
-            let (pointers, indices) = (pointers.clone(), indices.clone());
-            return Ok(Arc::new(Lines {
-                pointers,
-                indices,
-                order: None,
-                count,
-                width,
-            }));
-        }
-        let stored = lines(pattern, by_columns)?;
-        return grouped(
-            &stored.indices,
-            &stored.pointers,
-            true,
-            [count, width],
-            false,
-        )
-        .map(Arc::new);
-    }
-    let places = elements(pattern)?;
-    let (majors, minors) = match columns {
-        false => (&places.rows, &places.columns),
-        true => (&places.columns, &places.rows),
-    };
-    // The elements of a coalesced tensor are in the order of rows.
-    let sorted = !columns && pattern.layout() == TensorLayout::SparseCoo && pattern.is_coalesced();
-    grouped(majors, minors, false, [count, width], sorted).map(Arc::new)
-}
-
-fn grouped(
-    majors: &Tensor,
-    minors: &Tensor,
-    pointers: bool,
-    [count, width]: [usize; 2],
-    sorted: bool,
-) -> Result<Lines> {
-    let attrs = attrs::SparseGroup {
-        groups: count,
-        pointers,
-    };
-    let outs = no_grad(|| GROUP.call(&[Arg::T(majors), Arg::T(minors)], &attrs))?;
-    let [pointers, indices, order] = &outs[..] else {
-        return Err(TorshError::failed("", "the kernel gave too few results"));
-    };
-    Ok(Lines {
-        pointers: pointers.clone(),
-        indices: indices.clone(),
-        order: (!sorted).then(|| order.clone()),
-        count,
-        width,
-    })
-}
-
-/// The row and the column of each stored element, in the order of the flat values: int64, those of a batch one behind the
-/// other.
-pub(crate) struct Places {
-    pub(crate) rows: Tensor,
-    pub(crate) columns: Tensor,
-}
-
-/// The places of the elements of a matrix, or of the matrices of a batch along one diagonal.
-pub(crate) fn elements(pattern: &Pattern) -> Result<Arc<Places>> {
-    pattern.cached(|| {
-        let (batch, [n, m]) = matrix(pattern.shape().dims())?;
-        let device = pattern.indices().device();
-        if pattern.layout() == TensorLayout::SparseCoo
-            && pattern.dense_dim() == 0
-            && batch.is_empty()
-        {
-            let row = |d: i64| pattern.indices().select(0, d)?.contiguous();
-            return Ok(Places {
-                rows: row(0)?,
-                columns: row(1)?,
-            });
-        }
-        let count = pattern.values_shape().numel();
-        if !device.has_data() {
-            let zeros = Tensor::zeros(count, DType::I64, device)?;
-            return Ok(Places {
-                rows: zeros.clone(),
-                columns: zeros,
-            });
-        }
-        let places = host(&convert::places(pattern)?)?;
-        let dense: usize = pattern.shape().dims()[pattern.shape().ndim() - pattern.dense_dim()..]
-            .iter()
-            .product();
-        let (mut rows, mut columns) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        let (n, m) = (n.max(1) as i64, m.max(1) as i64);
-        for place in places {
-            for inner in 0..dense as i64 {
-                let at = place * dense as i64 + inner;
-                let row = at / m;
-                rows.push(row);
-                columns.push(row / n * m + at % m);
-            }
-        }
-        let tensor = |list| index_tensor(list, &[count], DType::I64, device);
-        Ok(Places {
-            rows: tensor(rows)?,
-            columns: tensor(columns)?,
-        })
-    })
+    AT_KEY "SparseSampled" |c| numbers!(c, at_host);
 }
 
 /// A tensor of a pattern, without values and history, for nodes that need the pattern.
@@ -287,71 +104,18 @@ pub(crate) fn conj(x: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// The row of each element, from where rows begin.
-pub(crate) fn row_of(pointers: &Tensor, count: usize) -> Result<Tensor> {
-    let elements = Tensor::arange(0, count as i64, 1, pointers.dtype(), pointers.device())?;
-    let behind = pointers.searchsorted_with(&elements, SearchsortedOptions::new().right(true))?;
-    behind.sub(1)
-}
-
-fn index_dtype(t: &Tensor) -> Result<DType> {
-    match t.dtype() {
-        d @ (DType::I32 | DType::I64) => Ok(d),
-        d => Err(TorshError::dtype(
-            "",
-            format!("indices must be int32 or int64, got {d}"),
-        )),
-    }
-}
-
-pub(crate) static GROUP: OpRecord = OpRecord::new(
-    "_sparse_group",
-    "Stored elements grouped by an index: where groups begin, the other indices, and where the elements were.",
-    "(Tensor majors, Tensor minors, *, int groups, bool pointers)",
-)
-.internal()
-.with_key(&GROUP_KEY, |c| {
-    let (majors, groups) = (c.tensor(0)?, c.attrs::<attrs::SparseGroup>()?.groups);
-    let dtype = index_dtype(majors)?;
-    if index_dtype(c.tensor(1)?)? != dtype {
-        return Err(TorshError::dtype("", "both indices must be of one dtype"));
-    }
-    let spec = |n: usize, dtype| Spec::new(Shape::new(&[n]), dtype);
-    let n = majors.numel();
-    Ok(Plan::many(dtype, [spec(groups + 1, dtype), spec(n, dtype), spec(n, DType::I64)]))
-})
-.definition(|c| {
-    let (majors, minors) = (c.x()?, c.y()?);
-    let &attrs::SparseGroup { groups, pointers } = c.attrs()?;
-    let (sorted, order) = majors.sort()?;
-    let each = Tensor::arange(0, groups as i64 + 1, 1, majors.dtype(), majors.device())?;
-    let starts = sorted.contiguous()?.searchsorted(&each)?.to_dtype(majors.dtype())?;
-    let minors = match pointers {
-        true => row_of(&minors, majors.numel())?.to_dtype(majors.dtype())?,
-        false => minors,
-    };
-    Ok(SmallVec::from_iter([starts, minors.index_select(0, &order)?, order]))
-})
-.constant();
-
-fn group_host<I: Index + Element>(c: &mut HostCall<'_>) -> Result<()> {
-    let by_pointers = c.attrs::<attrs::SparseGroup>()?.pointers;
-    let (majors, minors) = (c.input::<I>(0)?, c.input::<I>(1)?);
-    let minors = match by_pointers {
-        true => Minors::Pointers(&minors),
-        false => Minors::List(&minors),
-    };
-    let (pointers, others, order) = (c.output::<I>(0)?, c.output::<I>(1)?, c.output::<i64>(2)?);
-    kernels::group(&majors, minors, pointers, others, order)
-}
-
 /// Checks the operands of a product, and returns the rows and columns of the result.
 fn product_sizes(c: &PlanCx<'_>) -> Result<[usize; 2]> {
     let (values, dense) = (c.tensor(0)?, c.tensor(3)?);
     one_dtype(values, dense)?;
-    let &[_, m] = dense.dims() else {
+    let &[k, m] = dense.dims() else {
         return Err(TorshError::shape("", "the dense operand must be a matrix"));
     };
+    let width = c.attrs::<attrs::SparseWidth>()?.width;
+    if k != width && k != 1 {
+        let text = format!("the dense operand has {k} rows for {width} columns of the sparse one");
+        return Err(TorshError::shape("", text));
+    }
     let rows = c.tensor(1)?.numel().checked_sub(1);
     let rows = rows.ok_or_else(|| TorshError::shape("", "there are no row pointers"))?;
     Ok([rows, m])
@@ -377,12 +141,12 @@ pub(crate) fn one_dtype(a: &Tensor, b: &Tensor) -> Result<DType> {
     }
 }
 
-/// The kernel under all products: operands are the values, pointers and indices by rows, the dense matrix, and where the
-/// value of each element is.
+/// The kernel under all products: operands are the values, pointers and indices by rows, the dense matrix, of which one row may
+/// stand for all, and where the value of each element is.
 pub(crate) static PRODUCT: OpRecord = OpRecord::new(
     "_sparse_product",
     "The product of a sparse matrix by rows and a dense one.",
-    "(Tensor values, Tensor pointers, Tensor indices, Tensor dense, Tensor? order)",
+    "(Tensor values, Tensor pointers, Tensor indices, Tensor dense, Tensor? order, *, int width)",
 )
 .internal()
 .with_key(&PRODUCT_KEY, |c| {
@@ -394,6 +158,11 @@ pub(crate) static PRODUCT: OpRecord = OpRecord::new(
     let values = match c.opt_tensor(4) {
         Some(order) => values.index_select(0, order)?,
         None => values,
+    };
+    let width = c.attrs::<attrs::SparseWidth>()?.width;
+    let dense = match dense.dims()[0] == width {
+        true => dense,
+        false => dense.expand([width, dense.dims()[1]])?,
     };
     let rows = row_of(&pointers, indices.numel())?;
     let terms = dense
@@ -408,16 +177,17 @@ pub(crate) static PRODUCT: OpRecord = OpRecord::new(
 })
 .constant();
 
-fn product_host<T: Number, I: Index + Element>(c: &mut HostCall<'_>) -> Result<()> {
+fn product_host<T: Products, I: Index + Element>(c: &mut HostCall<'_>) -> Result<()> {
     let (values, pointers, indices) = (c.input::<T>(0)?, c.input::<I>(1)?, c.input::<I>(2)?);
     let dense = c.input::<T>(3)?;
     let order = c.input::<i64>(4).ok();
-    let (width, m) = match c.input_shape(3)? {
-        &[width, m] => (width, m),
+    let m = match c.input_shape(3)? {
+        &[_, m] => m,
         _ => return Err(TorshError::shape("", "the dense operand must be a matrix")),
     };
+    let width = c.attrs::<attrs::SparseWidth>()?.width;
     let a = Rows::new(&pointers, &indices, &values, order.as_deref(), width)?;
-    kernels::product(a, &dense, m, c.output::<T>(0)?)
+    kernels::product(a, &dense, m, c.output_uninit::<T>(0)?)
 }
 
 /// The product of the matrix of a pattern and a dense matrix, not recorded.
@@ -428,7 +198,16 @@ pub(crate) fn plain_product(
     transposed: bool,
 ) -> Result<Tensor> {
     no_grad(|| {
+        if let Some(block) = blocks::taken(pattern, values.dtype()) {
+            return blocks::product(values, pattern, block, dense, transposed);
+        }
         let a = lines(pattern, transposed)?;
+        // The gradient of a sum is one row, however many it has.
+        let several = dense.dims().first().is_some_and(|&n| n > 1);
+        let dense = match several && dense.stride().first() == Some(&0) {
+            true => dense.narrow(0, 0, 1)?,
+            false => dense.clone(),
+        };
         // A transposed operand is copied by a kernel that shares the work among threads.
         let (values, dense) = (values.contiguous()?, dense.contiguous()?);
         let args = [
@@ -438,7 +217,7 @@ pub(crate) fn plain_product(
             Arg::T(&dense),
             a.order(),
         ];
-        PRODUCT.call1(&args, NONE)
+        PRODUCT.call1(&args, &attrs::SparseWidth { width: a.width })
     })
 }
 
@@ -483,4 +262,117 @@ pub(crate) fn product(
     };
     let args = [Arg::T(values), Arg::T(carrier), Arg::T(dense)];
     first(VALUES_PRODUCT.recorded(&args, &attrs, one(out))?)
+}
+
+/// The kernel: for each place the inner product of a row of `x` and a row of `y`.
+pub(crate) static AT: OpRecord = OpRecord::new(
+    "_sparse_inner_products",
+    "Inner products of rows of two matrices.",
+    "(Tensor x, Tensor majors, Tensor minors, Tensor y, *, bool pointers)",
+)
+.internal()
+.with_key(&AT_KEY, |c| {
+    let (x, y) = (c.tensor(0)?, c.tensor(3)?);
+    let dtype = one_dtype(x, y)?;
+    match (x.dims(), y.dims()) {
+        ([_, k], [_, l]) if k == l => {}
+        _ => {
+            let text = format!(
+                "rows of {} and {} have no inner products",
+                x.shape(),
+                y.shape()
+            );
+            return Err(TorshError::shape("", text));
+        }
+    }
+    Ok(Plan::one(dtype, Shape::new(&[c.tensor(2)?.numel()]), dtype))
+})
+.definition(|c| {
+    let (x, majors, minors, y) = (c.x()?, c.y()?, c.z()?, c.tensor(3)?);
+    let majors = match c.attrs::<attrs::SparseSampled>()?.pointers {
+        true => row_of(&majors, minors.numel())?,
+        false => majors,
+    };
+    let terms = x
+        .index_select(0, &majors)?
+        .mul(&y.index_select(0, &minors)?)?;
+    let sums = terms.sum_dim(1, false)?;
+    Ok(one(sums.to_dtype(x.dtype())?))
+})
+.constant();
+
+fn at_host<T: Products, I: Index + Element>(c: &mut HostCall<'_>) -> Result<()> {
+    let pointers = c.attrs::<attrs::SparseSampled>()?.pointers;
+    let (x, majors, minors, y) = (
+        c.input::<T>(0)?,
+        c.input::<I>(1)?,
+        c.input::<I>(2)?,
+        c.input::<T>(3)?,
+    );
+    let k = match c.input_shape(0)? {
+        &[_, k] => k,
+        _ => return Err(TorshError::shape("", "the operands must be matrices")),
+    };
+    let majors = match pointers {
+        true => Majors::Pointers(&majors),
+        false => Majors::List(&majors),
+    };
+    kernels::sampled_product(majors, &minors, &x, &y, k, c.output_uninit::<T>(0)?)
+}
+
+/// The flat values of `x @ y.T` at the elements of a pattern, not recorded.
+fn plain_sampled(pattern: &Pattern, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    no_grad(|| {
+        if let Some(block) = blocks::taken(pattern, x.dtype()) {
+            return blocks::sampled(pattern, block, x, y);
+        }
+        let (x, y) = (x.contiguous()?, y.contiguous()?);
+        let plain = pattern.batch_dim() == 0 && pattern.dense_dim() == 0;
+        let by = |x: &Tensor, majors: &Tensor, minors: &Tensor, y: &Tensor, pointers: bool| {
+            let args = [Arg::T(x), Arg::T(majors), Arg::T(minors), Arg::T(y)];
+            AT.call1(&args, &attrs::SparseSampled { pointers })
+        };
+        match pattern.layout() {
+            TensorLayout::SparseCsr if plain => {
+                let a = lines(pattern, false)?;
+                by(&x, &a.pointers, &a.indices, &y, true)
+            }
+            TensorLayout::SparseCsc if plain => {
+                let a = lines(pattern, true)?;
+                by(&y, &a.pointers, &a.indices, &x, true)
+            }
+            _ => {
+                let places = elements(pattern)?;
+                by(&x, &places.rows, &places.columns, &y, false)
+            }
+        }
+    })
+}
+
+pub(crate) static SAMPLED: OpRecord = OpRecord::new(
+    "_sparse_sampled",
+    "The product of a matrix and a transposed one at the places of a pattern.",
+    "(Tensor pattern, Tensor x, Tensor y)",
+)
+.internal()
+.grads(0b111, 0, |c| {
+    let (pattern, x, y) = (c.x()?, c.y()?, c.z()?);
+    let g = strided(c.g())?;
+    let to_x = match c.needs(1) {
+        true => Some(product(&g, &pattern, &conj(&y)?, false)?),
+        false => None,
+    };
+    let to_y = match c.needs(2) {
+        true => Some(product(&g, &pattern, &conj(&x)?, true)?),
+        false => None,
+    };
+    Ok(SmallVec::from_iter([None, to_x, to_y]))
+});
+
+/// The flat values of `x @ y.T` at the elements of `carrier`'s pattern. Recorded.
+#[track_caller]
+pub(crate) fn sampled(carrier: &Tensor, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    let out = plain_sampled(&pattern_of(carrier)?, x, y)?;
+    let args = [Arg::T(carrier), Arg::T(x), Arg::T(y)];
+    first(SAMPLED.recorded(&args, NONE, one(out))?)
 }

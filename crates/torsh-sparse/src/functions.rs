@@ -8,45 +8,34 @@ use torsh_tensor::{AddmmOptions, Result, Scalar, Tensor, TorshError, Value, no_g
 
 use crate::csr::{
     carrier, elements, flat_values, from_flat, lines, matrix, one_dtype, pattern_of, product,
+    sampled,
 };
-use crate::help::within;
-use crate::products::{Gradient, is, left, right, scaled, sum};
-use crate::reduced::spmm;
-use crate::sampled::sampled;
-use crate::spgemm::{self, mismatch};
-use crate::triangular;
+use crate::grid::settled;
+use crate::help::{self, within};
+use crate::products::{
+    by_pattern, cast_by_pattern, is, linear_by_pattern, lowered, scaled, sum, two_dims,
+};
+use crate::reduced::{self, spmm};
+use crate::solve;
+use crate::spgemm::mismatch;
 
-/// A matrix.
-pub(crate) fn two_dims(t: &Tensor) -> Result<()> {
-    match t.ndim() {
-        2 => Ok(()),
-        d => Err(TorshError::shape(
-            "",
-            format!("expected a matrix (2D), got {}D", d),
-        )),
-    }
-}
-
-/// The product of two matrices of which one is sparse at least, with gradients of their own patterns.
-pub(crate) fn by_pattern(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    two_dims(a)?;
-    two_dims(b)?;
-    match (a.pattern().is_some(), b.pattern().is_some()) {
-        (true, true) => spgemm::matmul(a, b),
-        (true, false) => left(a, b, Gradient::Pattern),
-        (false, true) => right(a, b, Gradient::Pattern),
-        (false, false) => Err(
-            TorshError::invalid("", "one of the operands must be sparse")
-                .with_hint("Tensor::mm multiplies strided matrices"),
-        ),
-    }
-}
+pub(crate) static RECORDS: &[&OpRecord] = &[
+    &MM,
+    &ADDMM,
+    &SAMPLED_ADDMM,
+    &SSPADDMM,
+    &HSPMM,
+    &SMM,
+    &SPSOLVE,
+    &reduced::EXTREMES,
+];
 
 /// The product of two matrices, of which one is sparse at least (`torch.sparse.mm`).
 ///
 /// `[n, k]` and `[k, m]` of one dtype give `[n, m]`: a strided tensor, or a sparse one where both are sparse (COO if one of them
 /// is, else CSR). Gradients of sparse operands have their patterns, where those of
-/// [`Tensor::matmul`] with a strided operand have all elements.
+/// [`Tensor::matmul`] with a strided operand have all elements. In an autocast region a sparse and a strided operand are cast
+/// as those of [`Tensor::mm`].
 ///
 /// ```
 /// use torsh_sparse::{self as sparse, SparseExt};
@@ -60,7 +49,7 @@ pub(crate) fn by_pattern(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// If no operand is sparse, one is no matrix, the shapes do not go together, or the dtypes differ or are bool.
 #[torsh_tensor::names_caller]
 pub fn mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    within("sparse.mm", &[a, b], || by_pattern(a, b))
+    within("sparse.mm", &[a, b], || cast_by_pattern(a, b))
 }
 
 /// `input + a @ b`, of a sparse and a strided matrix (`torch.sparse.addmm`); [`addmm_with`].
@@ -97,15 +86,52 @@ pub fn addmm(input: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
 #[torsh_tensor::names_caller]
 pub fn addmm_with(input: &Tensor, a: &Tensor, b: &Tensor, options: AddmmOptions) -> Result<Tensor> {
     within("sparse.addmm", &[input, a, b], || {
-        one_dtype(a, input)?;
-        if matches!(a.dtype(), DType::F16 | DType::BF16) {
-            // The product and the sum are rounded once.
-            let wide = |t: &Tensor| t.to_dtype(DType::F32);
-            let out = addmm_with(&wide(input)?, &wide(a)?, &wide(b)?, options)?;
-            return out.to_dtype(a.dtype());
-        }
-        let product = scaled(&by_pattern(a, b)?, options.alpha)?;
-        sum(input, &product, options.beta)
+        added(&lowered(input)?, &lowered(a)?, &lowered(b)?, &options)
+    })
+}
+
+fn added(input: &Tensor, a: &Tensor, b: &Tensor, options: &AddmmOptions) -> Result<Tensor> {
+    one_dtype(a, input)?;
+    if matches!(a.dtype(), DType::F16 | DType::BF16) {
+        // The product and the sum are rounded once.
+        let wide = |t: &Tensor| t.to_dtype(DType::F32);
+        let out = added(&wide(input)?, &wide(a)?, &wide(b)?, options)?;
+        return out.to_dtype(a.dtype());
+    }
+    let product = scaled(&by_pattern(a, b)?, options.alpha)?;
+    sum(input, &product, options.beta)
+}
+
+/// `input @ weight.T + bias` of a sparse weight: the product of [`Tensor::linear`], with a gradient of the weight that has its
+/// pattern, where that of [`Tensor::linear`] is strided. PyTorch has no such function.
+///
+/// `input` is `[.., in]`, `weight` is `[out, in]`, `bias` is `[out]`, all of one dtype; the result is `[.., out]`. Blocks of BSR
+/// and BSC weights with at least 8 rows and columns are multiplied as wholes. In an autocast region the operands are cast as
+/// those of [`Tensor::linear`]. A layer `Linear` with a sparse weight calls this function.
+///
+/// ```
+/// use torsh_sparse::{self as sparse, SparseExt};
+/// use torsh_tensor::tensor;
+/// let w = tensor![[0.0, 2.0], [3.0, 0.0]].to_sparse_bsr([1, 1])?.requires_grad_(true);
+/// let y = sparse::linear(&tensor![[1.0, 10.0]], &w, &tensor![0.5, 0.25])?;
+/// assert_eq!(y, tensor![[20.5, 3.25]]);
+/// y.sum()?.backward()?;
+/// let gradient = w.grad().expect("a gradient");
+/// assert_eq!(gradient.to_dense()?, tensor![[0.0, 10.0], [1.0, 0.0]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// If the weight is strided or no matrix, the shapes do not go together, or the dtypes differ or are bool.
+#[torsh_tensor::names_caller]
+pub fn linear<'b>(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: impl Into<Option<&'b Tensor>>,
+) -> Result<Tensor> {
+    let bias = bias.into();
+    within("sparse.linear", &[input, weight], || {
+        linear_by_pattern(input, weight, bias)
     })
 }
 
@@ -154,7 +180,7 @@ pub fn sampled_addmm_with(
     options: AddmmOptions,
 ) -> Result<Tensor> {
     within("sparse.sampled_addmm", &[input, a, b], || {
-        let pattern = pattern_of(input)?;
+        pattern_of(input)?;
         if a.pattern().is_some() || b.pattern().is_some() {
             return Err(TorshError::invalid("", "mat1 and mat2 must be strided"));
         }
@@ -181,9 +207,14 @@ pub fn sampled_addmm_with(
                 ),
             ));
         }
-        let count: usize = batch.iter().product();
-        let x = a.reshape([count * n, k])?;
-        let y = b.transpose(-2, -1)?.reshape([count * m, k])?;
+        // An element that is stored twice has one product.
+        let input = &settled(input)?;
+        let pattern = pattern_of(input)?;
+        let count = help::product(batch)?;
+        let x = a.reshape([help::product(&[count, n])?, k])?;
+        let y = b
+            .transpose(-2, -1)?
+            .reshape([help::product(&[count, m])?, k])?;
         let product = scaled(&sampled(&carrier(&pattern)?, &x, &y)?, options.alpha)?;
         let values = match is(options.beta, 0.0) {
             true => product,
@@ -405,7 +436,7 @@ fn csr_of(s: &mut Sampler, n: usize, m: usize) -> Result<Tensor> {
     sparse::from_values(&pattern, &s.real(&[n])?)
 }
 
-pub(crate) static MM: OpRecord = OpRecord::new(
+static MM: OpRecord = OpRecord::new(
     "sparse.mm",
     "The product of a sparse and another matrix, with the gradient of the sparse one at its elements; reduce takes their mean, largest or smallest in place of the sum.",
     "(Tensor sparse, Tensor dense, str? reduce=None)",
@@ -428,7 +459,7 @@ pub(crate) static MM: OpRecord = OpRecord::new(
 });
 
 #[torsh_tensor::by_name(addmm_with(.., AddmmOptions))]
-pub(crate) static ADDMM: OpRecord = OpRecord::new(
+static ADDMM: OpRecord = OpRecord::new(
     "sparse.addmm",
     "beta * mat + alpha * (mat1 @ mat2) of a sparse mat1, with its gradient at its elements.",
     "(Tensor mat, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1)",
@@ -439,7 +470,7 @@ pub(crate) static ADDMM: OpRecord = OpRecord::new(
 });
 
 #[torsh_tensor::by_name(sampled_addmm_with(.., AddmmOptions))]
-pub(crate) static SAMPLED_ADDMM: OpRecord = OpRecord::new(
+static SAMPLED_ADDMM: OpRecord = OpRecord::new(
     "sparse.sampled_addmm",
     "beta * input + alpha * (mat1 @ mat2) at the elements that input stores.",
     "(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1)",
@@ -450,7 +481,7 @@ pub(crate) static SAMPLED_ADDMM: OpRecord = OpRecord::new(
 });
 
 #[torsh_tensor::by_name(sspaddmm_with(.., AddmmOptions))]
-pub(crate) static SSPADDMM: OpRecord = OpRecord::new(
+static SSPADDMM: OpRecord = OpRecord::new(
     "sspaddmm",
     "beta * input + alpha * (mat1 @ mat2) of COO matrices input and mat1, as a COO matrix.",
     "(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1)",
@@ -464,7 +495,7 @@ pub(crate) static SSPADDMM: OpRecord = OpRecord::new(
 });
 
 #[torsh_tensor::by_name(hspmm)]
-pub(crate) static HSPMM: OpRecord = OpRecord::new(
+static HSPMM: OpRecord = OpRecord::new(
     "hspmm",
     "The product of a COO and a strided matrix, as a COO tensor of rows.",
     "(Tensor mat1, Tensor mat2)",
@@ -472,17 +503,17 @@ pub(crate) static HSPMM: OpRecord = OpRecord::new(
 .samples(|s| Ok(vec![sample![coo(s, 3, 4)?, s.real(&[4, 2])?]]));
 
 #[torsh_tensor::by_name(smm)]
-pub(crate) static SMM: OpRecord = OpRecord::new(
+static SMM: OpRecord = OpRecord::new(
     "smm",
     "The product of a COO and a strided matrix, as a COO matrix.",
     "(Tensor input, Tensor mat)",
 )
 .samples(|s| Ok(vec![sample![coo(s, 3, 4)?, s.real(&[4, 2])?]]));
 
-#[torsh_tensor::by_name(triangular::spsolve)]
-pub(crate) static SPSOLVE: OpRecord = OpRecord::new(
+#[torsh_tensor::by_name(solve::spsolve)]
+static SPSOLVE: OpRecord = OpRecord::new(
     "sparse.spsolve",
-    "The solution of a system with a sparse triangular matrix.",
+    "The solution of a system with a sparse matrix: a triangular one, or with the feature linalg any square one.",
     "(Tensor input, Tensor other)",
 )
 .samples(|s| {

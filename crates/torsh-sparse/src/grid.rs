@@ -1,10 +1,11 @@
 //! Stored elements as one list, whatever the layout: what rules for elementwise ops, reductions and indexing are written in.
 
-use torsh_core::{DType, TensorLayout};
+use torsh_core::{DType, Device, TensorLayout};
 use torsh_tensor::sparse::{self, Pattern};
 use torsh_tensor::{BincountOptions, Result, Tensor, TorshError, UniqueOptions, is_grad_enabled};
 
-use crate::{coalesce, convert};
+use crate::help::product;
+use crate::{coalesce, convert, coords};
 
 /// The pattern of a sparse tensor.
 pub(crate) fn pattern(x: &Tensor) -> Result<Pattern> {
@@ -220,47 +221,57 @@ pub(crate) fn of_lines(like: &Pattern, lines: &Tensor) -> Result<Pattern> {
     let (Some(compressed), Some(plain)) = (like.compressed_indices(), like.plain_indices()) else {
         return Err(TorshError::invalid("", "a compressed pattern is needed"));
     };
-    let batch = like.batch_dim();
-    let entries: usize = shape[..batch].iter().product();
-    let count = compressed.dims()[batch] - 1;
-    let sizes = [&shape[..batch], &[count]].concat();
-    let head = lines.narrow(0, 0, batch + 1)?;
-    let [at] = &keys(&[&head], &sizes)?[..] else {
+    let batch = &shape[..like.batch_dim()];
+    let count = compressed.dims()[batch.len()] - 1;
+    let ends = match lines.device() {
+        Device::Cpu => coords::pointers(lines, batch, count)?,
+        _ => counted(lines, batch, count)?,
+    };
+    let Some(ends) = ends else {
+        return Err(TorshError::invalid(
+            "",
+            "the entries of the batch of the result would not have the same number of elements",
+        )
+        .with_hint("to_sparse() makes a COO tensor, whose entries may differ"));
+    };
+    let entries = product(batch)?;
+    let nnz = lines.dims()[1] / entries.max(1);
+    let others = lines.select(0, batch.len() + 1)?;
+    Pattern::compressed(
+        like.layout(),
+        shape,
+        &ends.to_dtype(plain.dtype())?,
+        &others
+            .reshape([batch, &[nnz]].concat())?
+            .to_dtype(plain.dtype())?,
+        like.block(),
+        like.dense_dim(),
+    )
+}
+
+/// The compressed indices of a sorted list, on any device: `[*batch, count + 1]`; `None` where the entries of the
+/// batch have different numbers of elements.
+fn counted(lines: &Tensor, batch: &[usize], count: usize) -> Result<Option<Tensor>> {
+    let entries = product(batch)?;
+    let head = lines.narrow(0, 0, batch.len() + 1)?;
+    let [at] = &keys(&[&head], &[batch, &[count]].concat())?[..] else {
         unreachable!("one list gives one list");
     };
-    let minlength = (entries * count) as i64;
+    let minlength = product(&[entries, count])? as i64;
     let counts = at.bincount_with(BincountOptions::new().minlength(minlength))?;
     let counts = counts
         .narrow(0, 0, entries * count)?
         .reshape([entries, count])?;
     let ends = counts.cumsum(1)?;
     let ends = Tensor::cat(&[zeros(&[entries, 1], lines)?, ends], 1)?;
-    let n = lines.dims()[1];
-    if batch > 0 {
-        let each = n / entries.max(1);
-        let last = ends.select(1, count)?;
-        if !n.is_multiple_of(entries.max(1)) || !last.eq(each as i64)?.all()?.item::<bool>()? {
-            return Err(TorshError::invalid(
-                "",
-                "the entries of the batch of the result would not have the same number of elements",
-            )
-            .with_hint("to_sparse() makes a COO tensor, whose entries may differ"));
+    if !batch.is_empty() {
+        let (n, each) = (lines.dims()[1], lines.dims()[1] / entries.max(1));
+        let alike = ends.select(1, count)?.eq(each as i64)?.all()?;
+        if !n.is_multiple_of(entries.max(1)) || !alike.item::<bool>()? {
+            return Ok(None);
         }
     }
-    let nnz = n / entries.max(1);
-    let others = lines.select(0, batch + 1)?;
-    Pattern::compressed(
-        like.layout(),
-        shape,
-        &ends
-            .reshape([&shape[..batch], &[count + 1]].concat())?
-            .to_dtype(plain.dtype())?,
-        &others
-            .reshape([&shape[..batch], &[nnz]].concat())?
-            .to_dtype(plain.dtype())?,
-        like.block(),
-        like.dense_dim(),
-    )
+    ends.reshape([batch, &[count + 1]].concat()).map(Some)
 }
 
 /// A number for each column of lists of indices, the same in all lists: the position in a row-major tensor of these sizes,
@@ -312,9 +323,23 @@ fn ranks(lists: &[Tensor]) -> Result<(Vec<Tensor>, usize)> {
     Ok((out, distinct.values.numel().max(1)))
 }
 
-/// Where each of `wanted` is among `sorted`, distinct ascending numbers: the positions of those of `wanted` that are there, and
-/// their places.
-pub(crate) fn matches(sorted: &Tensor, wanted: &Tensor) -> Result<(Tensor, Tensor)> {
+/// Where each element of the list `wanted` is in the list `sorted`, whose elements are different and in order: the
+/// positions of those of `wanted` that are there, and their places.
+pub(crate) fn matches(
+    sorted: &Tensor,
+    wanted: &Tensor,
+    sizes: &[usize],
+) -> Result<(Tensor, Tensor)> {
+    if sorted.device() == Device::Cpu {
+        let place = coords::found(&sorted.contiguous()?, &wanted.contiguous()?, sizes)?;
+        let there = positions(&place.ge(0)?)?;
+        let place = place.index_select(0, &there)?;
+        return Ok((there, place));
+    }
+    let both = keys(&[wanted, sorted], sizes)?;
+    let [wanted, sorted] = &both[..] else {
+        unreachable!("two lists give two lists");
+    };
     let n = sorted.numel();
     if n == 0 {
         let none = zeros(&[0], wanted)?;

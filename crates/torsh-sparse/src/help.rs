@@ -1,10 +1,31 @@
 //! What the functions share: names in errors, and index tensors on the host.
 
 use smallvec::SmallVec;
-use torsh_core::{DType, Device, TensorLayout};
+use torsh_core::{DType, Device, Shape, TensorLayout};
 use torsh_tensor::call::Outputs;
 use torsh_tensor::observe;
 use torsh_tensor::{Result, Tensor, TorshError};
+
+/// Calls a kernel for the dtype of the call, which may be any but bool.
+macro_rules! by_dtype {
+    ($c:ident, $f:ident) => {
+        match $c.compute() {
+            ::torsh_core::DType::F32 => $f::<f32>($c),
+            ::torsh_core::DType::F64 => $f::<f64>($c),
+            ::torsh_core::DType::BF16 => $f::<::half::bf16>($c),
+            ::torsh_core::DType::F16 => $f::<::half::f16>($c),
+            ::torsh_core::DType::C64 => $f::<::num_complex::Complex<f32>>($c),
+            ::torsh_core::DType::C128 => $f::<::num_complex::Complex<f64>>($c),
+            ::torsh_core::DType::U8 => $f::<u8>($c),
+            ::torsh_core::DType::I8 => $f::<i8>($c),
+            ::torsh_core::DType::I16 => $f::<i16>($c),
+            ::torsh_core::DType::I32 => $f::<i32>($c),
+            ::torsh_core::DType::I64 => $f::<i64>($c),
+            _ => Err($c.unsupported()),
+        }
+    };
+}
+pub(crate) use by_dtype;
 
 /// Runs a function that is written in ops: observers see it, and errors name it.
 #[track_caller]
@@ -14,6 +35,28 @@ pub(crate) fn within<T>(
     f: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
     observe::composite(op, args, f).map_err(|e| e.renamed(op))
+}
+
+/// An error of a kernel, with the layout of the matrix whose parts it reads where a device lacks the kernel.
+pub(crate) fn of_layout(e: TorshError, layout: TensorLayout) -> TorshError {
+    match e {
+        TorshError::DeviceMismatch(mut info) => {
+            info.message = format!("{}, of a matrix of the layout {layout}", info.message);
+            TorshError::DeviceMismatch(info)
+        }
+        e => e,
+    }
+}
+
+/// The error of a strided gradient of a sparse operand that does not fit the memory; `instead` says what keeps its pattern.
+pub(crate) fn no_room(shape: &Shape, instead: &str) -> TorshError {
+    TorshError::failed(
+        "",
+        format!(
+            "the gradient of a sparse operand of shape {shape} is strided, and does not fit the memory"
+        ),
+    )
+    .with_hint(instead)
 }
 
 /// One result.
@@ -26,19 +69,6 @@ pub(crate) fn first(outs: Outputs) -> Result<Tensor> {
     outs.into_iter()
         .next()
         .ok_or_else(|| TorshError::failed("", "the op gave no result"))
-}
-
-/// The name that PyTorch's errors have for a layout.
-pub(crate) fn named(layout: TensorLayout) -> &'static str {
-    match layout {
-        TensorLayout::Strided => "Strided",
-        TensorLayout::SparseCoo => "Sparse",
-        TensorLayout::SparseCsr => "SparseCsr",
-        TensorLayout::SparseCsc => "SparseCsc",
-        TensorLayout::SparseBsr => "SparseBsr",
-        TensorLayout::SparseBsc => "SparseBsc",
-        other => other.name(),
-    }
 }
 
 /// The elements of an index tensor, int32 or int64.

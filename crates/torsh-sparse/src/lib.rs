@@ -42,6 +42,7 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod attrs;
+mod blocks;
 mod coalesce;
 mod compress;
 mod convert;
@@ -49,12 +50,19 @@ mod coords;
 mod copies;
 mod create;
 mod csr;
+#[cfg(feature = "linalg")]
+mod direct;
 mod embedding;
+#[cfg(feature = "linalg")]
+mod factors;
 mod family;
 mod functions;
 mod grid;
 mod help;
+mod invariants;
 mod join;
+mod layouts;
+mod lines;
 mod mask;
 mod methods;
 mod places;
@@ -62,24 +70,29 @@ mod pointwise;
 mod products;
 mod reduce;
 mod reduced;
-mod sampled;
 mod select;
 mod shape;
 mod softmax;
+mod solve;
 mod spgemm;
+mod strided;
 mod triangular;
 
+pub use convert::{ToDenseOptions, ToSparseOptions};
 pub use create::{
     CooOptions, bsc, bsr, compressed, compressed_inferred, coo, coo_inferred, coo_with, csc, csr,
     spdiags, spdiags_with,
 };
+#[cfg(feature = "linalg")]
+pub use direct::{SparseCholesky, SparseLu, cholesky, lu};
 pub use functions::{
-    addmm, addmm_with, hspmm, mm, sampled_addmm, sampled_addmm_with, smm, sspaddmm, sspaddmm_with,
+    addmm, addmm_with, hspmm, linear, mm, sampled_addmm, sampled_addmm_with, smm, sspaddmm,
+    sspaddmm_with,
 };
 pub use mask::{mask, resize, resize_and_clear};
-pub use methods::{SparseExt, ToDenseOptions, ToSparseOptions};
+pub use methods::SparseExt;
 pub use reduce::{sum, sum_with};
 pub use reduced::{SpmmReduce, spmm};
 pub use softmax::{log_softmax, log_softmax_with, softmax, softmax_with};
+pub use solve::spsolve;
 pub use torsh_tensor::sparse::{Pattern, from_values};
-pub use triangular::spsolve;

@@ -1,13 +1,13 @@
 //! PyTorch's methods of tensors.
 
-use torsh_core::{DType, TensorLayout};
+use torsh_core::TensorLayout;
 use torsh_tensor::record::OpRecord;
 use torsh_tensor::sparse::{self, Pattern};
-use torsh_tensor::{Result, Tensor, TorshError, Value, options};
+use torsh_tensor::{Result, Tensor, TorshError, Value};
 
 use crate::coalesce::{coalesce, coo_pattern};
-use crate::convert::{block_of, to_dense, to_layout};
-use crate::help::{named, within};
+use crate::convert::{ToDenseOptions, ToSparseOptions, to_dense_of, to_sparse_of};
+use crate::help::within;
 
 pub(crate) static RECORDS: &[&OpRecord] = &[
     &IS_COALESCED,
@@ -24,30 +24,6 @@ pub(crate) static RECORDS: &[&OpRecord] = &[
     &DENSE_DIM,
     &IS_SPARSE,
 ];
-
-options! {
-    /// The keyword arguments of [`SparseExt::to_sparse_with`].
-    ToSparseOptions {
-        /// How many dimensions the indices of a COO tensor have; the others are dense. The default is all.
-        sparse_dim: Option<i64> = None, i64 => Some;
-        /// The layout. The default is COO.
-        layout: Option<TensorLayout> = None, TensorLayout => Some;
-        /// The rows and columns of a block, for BSR and BSC.
-        blocksize: Option<[usize; 2]> = None, [usize; 2] => Some;
-        /// How many dimensions at the end are dense. The default is none.
-        dense_dim: Option<i64> = None, i64 => Some;
-    }
-}
-
-options! {
-    /// The keyword arguments of [`SparseExt::to_dense_with`].
-    ToDenseOptions {
-        /// The dtype of the result. The default is the tensor's.
-        dtype: Option<DType> = None, DType => Some;
-        /// Whether the gradient has the tensor's pattern, which is the default, or all elements.
-        masked_grad: Option<bool> = None, bool => Some;
-    }
-}
 
 /// The methods that PyTorch's tensors have for sparse layouts; the prelude of the crate `torsh` brings it into scope.
 ///
@@ -192,7 +168,7 @@ fn expected(x: &Tensor, op: &'static str, what: &str) -> TorshError {
         op,
         format!(
             "{op} expected {what} tensor layout but got {}",
-            named(x.layout())
+            x.layout().enum_name()
         ),
     )
 }
@@ -239,131 +215,6 @@ fn part(
     };
     let indices = pattern.as_ref().and_then(of).cloned();
     indices.ok_or_else(|| expected(x, op, what))
-}
-
-/// A conversion to a sparse layout with PyTorch's arguments.
-pub(crate) fn to_sparse_of(
-    op: &'static str,
-    x: &Tensor,
-    options: &ToSparseOptions,
-) -> Result<Tensor> {
-    within(op, &[x], || {
-        let ndim = x.ndim();
-        let layout = options.layout.unwrap_or(TensorLayout::SparseCoo);
-        if let Some(block) = options.blocksize {
-            block_of(&block.map(|b| b as i64))?;
-            if !layout.is_blocked() {
-                return Err(TorshError::invalid(
-                    "",
-                    format!(
-                        "{}: conversion from {} to {} with blocksize argument given is not supported",
-                        prefix(x),
-                        named(x.layout()),
-                        named(layout)
-                    ),
-                ));
-            }
-        }
-        let dense_dim = match (options.sparse_dim, options.dense_dim) {
-            (Some(_), Some(_)) => {
-                return Err(TorshError::invalid(
-                    "",
-                    "sparse_dim and dense_dim cannot both be given",
-                ));
-            }
-            (Some(sparse), None) if layout != TensorLayout::SparseCoo => {
-                return Err(TorshError::invalid(
-                    "",
-                    format!(
-                        "sparse_dim={sparse} belongs to the layout torch.sparse_coo, not {layout}"
-                    ),
-                ));
-            }
-            (Some(sparse), None) => Some(dense_of(x, sparse)?),
-            (None, Some(dense)) => Some(dense_in_range(x, layout, dense)?),
-            (None, None) => None,
-        };
-        if layout == TensorLayout::SparseCoo
-            && dense_dim == Some(ndim)
-            && ndim > 0
-            && x.pattern().is_none()
-        {
-            return Err(TorshError::invalid(
-                "",
-                "dense_to_sparse: dense_dim argument must be !=self.dim() when self.dim()>0",
-            ));
-        }
-        to_layout(x, layout, options.blocksize, dense_dim)
-    })
-}
-
-/// How PyTorch's errors name the conversion of a tensor.
-fn prefix(x: &Tensor) -> &'static str {
-    match x.layout() {
-        TensorLayout::Strided => "dense_to_sparse",
-        TensorLayout::SparseCoo => "to_sparse",
-        _ => "sparse_compressed_to_sparse",
-    }
-}
-
-/// The dense dimensions of a COO tensor with `sparse` dimensions of indices.
-fn dense_of(x: &Tensor, sparse: i64) -> Result<usize> {
-    let ndim = x.ndim();
-    if let Some(pattern) = x.pattern() {
-        let have = pattern.batch_dim() + pattern.sparse_dim();
-        return match usize::try_from(sparse).is_ok_and(|s| s == have) {
-            true => Ok(pattern.dense_dim()),
-            false => Err(TorshError::invalid(
-                "",
-                format!(
-                    "{}: conversion from {} to Sparse with sparse_dim argument !={have} is not supported, got {sparse}",
-                    prefix(x),
-                    named(x.layout())
-                ),
-            )
-            .with_hint("to_dense() first, whose elements may be stored otherwise")),
-        };
-    }
-    match usize::try_from(sparse) {
-        Ok(0) if ndim > 0 => Err(TorshError::invalid(
-            "",
-            "dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0",
-        )),
-        Ok(sparse) if sparse <= ndim => Ok(ndim - sparse),
-        _ => Err(TorshError::invalid(
-            "",
-            format!(
-                "dense_to_sparse: sparse_dim argument must be in [0,{ndim}] range, but {sparse} is given"
-            ),
-        )),
-    }
-}
-
-fn dense_in_range(x: &Tensor, layout: TensorLayout, dense: i64) -> Result<usize> {
-    let most = match layout {
-        TensorLayout::SparseCoo => x.ndim(),
-        _ => x.ndim().saturating_sub(2),
-    };
-    match usize::try_from(dense) {
-        Ok(dense) if dense <= most => Ok(dense),
-        _ => Err(TorshError::invalid(
-            "",
-            format!(
-                "dense_to_sparse: dense_dim argument must be in [0,{most}] range, but {dense} is given"
-            ),
-        )),
-    }
-}
-
-/// A conversion to a strided tensor with PyTorch's arguments.
-pub(crate) fn to_dense_of(x: &Tensor, options: &ToDenseOptions) -> Result<Tensor> {
-    within("to_dense", &[x], || {
-        let dense = to_dense(x, options.masked_grad)?;
-        match options.dtype {
-            Some(dtype) => dense.to_dtype(dtype),
-            None => Ok(dense),
-        }
-    })
 }
 
 /// A record of a fact, or a part, of a sparse tensor.

@@ -2,51 +2,48 @@
 
 use std::sync::Arc;
 
-use torsh_core::{DType, TensorLayout};
+use torsh_core::{DType, Shape, TensorLayout};
 use torsh_tensor::sparse::{self, Pattern};
-use torsh_tensor::{Result, Tensor, TorshError};
+use torsh_tensor::{Result, Tensor, TorshError, is_grad_enabled};
 
 use crate::coalesce::coalesce;
-use crate::compress::coordinates;
-use crate::coords::Coords;
-use crate::create::verified;
-use crate::help::{index_tensor, positions, product, sizes};
+use crate::coords::{coordinates, found_anywhere, linear, local, of_blocks, spread};
+use crate::help::{product, sizes};
+use crate::invariants::{extent, parts, verified};
 
-/// The coordinates of the stored elements, or blocks.
-pub(crate) struct Units(pub(crate) Coords);
+/// The coordinates of the stored elements, or blocks: a list on the CPU.
+pub(crate) struct Units(pub(crate) Tensor);
 
-/// The coordinates of all stored elements, those of blocks included.
-pub(crate) struct Elements(pub(crate) Coords);
+/// The coordinates of all stored elements, those of blocks included: a list on the CPU.
+pub(crate) struct Elements(pub(crate) Tensor);
 
 /// The row-major positions of all stored elements in the batch and sparse dimensions: int64 `[n]`.
 struct Places(Tensor);
 
-/// The coordinates as a tensor.
+/// The coordinates on the pattern's device.
 struct Rows(Tensor);
 
 pub(crate) fn units(pattern: &Pattern) -> Result<Arc<Units>> {
     verified(pattern)?;
     pattern.cached(|| match pattern.layout() {
-        TensorLayout::SparseCoo => Coords::read(pattern.indices()).map(Units),
-        _ => coordinates(pattern).map(Units),
+        TensorLayout::SparseCoo => local(pattern.indices()).map(Units),
+        layout => {
+            let ([compressed, plain], [entries, lines, _]) = (parts(pattern)?, extent(pattern)?);
+            let batch = &pattern.shape().dims()[..pattern.batch_dim()];
+            let (compressed, plain) = (local(compressed)?, local(plain)?);
+            let (here, of) = ([&compressed, &plain], sizes(batch, &[lines]));
+            coordinates(here, entries, &of, layout.by_rows()).map(Units)
+        }
     })
 }
 
 pub(crate) fn elements(pattern: &Pattern) -> Result<Arc<Elements>> {
     pattern.cached(|| {
         let units = units(pattern)?;
-        let Some([b0, b1]) = pattern.block() else {
-            return Ok(Elements(units.0.clone()));
-        };
-        let spread = units.0.spread(b0).spread(b1);
-        let (batch, n) = (pattern.batch_dim(), spread.n);
-        let mut data = spread.select_rows(0..batch).data;
-        for (d, b) in [b0, b1].into_iter().enumerate() {
-            let (outer, inner) = (spread.row(batch + d), spread.row(batch + 2 + d));
-            data.extend(outer.iter().zip(inner).map(|(o, i)| o * b as i64 + i));
+        match pattern.block() {
+            Some(block) => of_blocks(&units.0, block).map(Elements),
+            None => Ok(Elements(units.0.clone())),
         }
-        let rows = batch + 2;
-        Ok(Elements(Coords { rows, n, data }))
     })
 }
 
@@ -57,7 +54,13 @@ pub(crate) fn row_indices(pattern: &Pattern) -> Result<Tensor> {
         return Ok(pattern.indices().clone());
     }
     let device = pattern.indices().device();
-    let rows = pattern.cached(|| units(pattern)?.0.tensor(device).map(Rows))?;
+    let rows = pattern.cached(|| match device.has_data() {
+        true => units(pattern)?.0.to_device(device).map(Rows),
+        false => {
+            let of = [leading(pattern).len(), pattern.indices().numel()];
+            Tensor::zeros(of, DType::I64, device).map(Rows)
+        }
+    })?;
     Ok(rows.0.clone())
 }
 
@@ -78,16 +81,8 @@ pub(crate) fn dense_sizes(pattern: &Pattern) -> &[usize] {
 /// Where 64 bits do not hold a position.
 pub(crate) fn places(pattern: &Pattern) -> Result<Tensor> {
     let made = pattern.cached(|| {
-        let sizes = leading(pattern);
-        let Some(linear) = elements(pattern)?.0.linear(sizes) else {
-            return Err(TorshError::invalid(
-                "",
-                format!("a tensor of the sizes {sizes:?} has more elements than 64 bits count"),
-            ));
-        };
-        let linear: Vec<i64> = linear.into_iter().map(|p| p as i64).collect();
-        let n = linear.len();
-        index_tensor(linear, &[n], DType::I64, pattern.indices().device()).map(Places)
+        let at = linear(&elements(pattern)?.0, leading(pattern))?;
+        at.to_device(pattern.indices().device()).map(Places)
     })?;
     Ok(made.0.clone())
 }
@@ -96,7 +91,7 @@ pub(crate) fn places(pattern: &Pattern) -> Result<Tensor> {
 pub(crate) fn stored(pattern: &Pattern) -> usize {
     let shape = pattern.values_shape();
     let dense = pattern.dense_dim();
-    shape.dims()[..shape.ndim() - dense].iter().product()
+    Shape::new(&shape.dims()[..shape.ndim() - dense]).numel()
 }
 
 /// The values of a strided tensor of the pattern's shape at its elements, of the shape `pattern.values_shape()`. Recorded.
@@ -114,11 +109,29 @@ pub(crate) fn mask(strided: &Tensor, pattern: &Pattern) -> Result<Tensor> {
     if !strided.device().has_data() {
         return Tensor::zeros(pattern.values_shape(), strided.dtype(), strided.device());
     }
+    if let Some(number) = everywhere(strided)? {
+        return number.expand(pattern.values_shape());
+    }
     let rows = sizes(&[product(leading(pattern))?], dense_sizes(pattern));
     strided
         .reshape(rows)?
         .index_select(0, &places(pattern)?)?
         .reshape(pattern.values_shape())
+}
+
+/// The number that all elements of a strided tensor are by its strides, as those of the gradient of a sum are: a shape of
+/// more elements than 64 bits count may have one. Nothing where that would have to be recorded.
+fn everywhere(strided: &Tensor) -> Result<Option<Tensor>> {
+    let recorded = is_grad_enabled() && strided.requires_grad();
+    let alike = strided.stride().iter().all(|&step| step == 0);
+    if recorded || !alike || strided.ndim() == 0 || strided.numel() == 0 {
+        return Ok(None);
+    }
+    let mut one = strided.detach();
+    while one.ndim() > 0 {
+        one = one.select(0, 0)?;
+    }
+    Ok(Some(one))
 }
 
 /// The values of a tensor of any layout at the elements of a pattern of its shape; 0 where a sparse tensor does not store
@@ -173,28 +186,30 @@ pub(crate) fn at_pattern(x: &Tensor, pattern: &Pattern) -> Result<Tensor> {
 }
 
 /// The coordinates of all stored elements, with all but the last `dense` dimensions.
-fn all_of(pattern: &Pattern, dense: usize) -> Result<Coords> {
-    let coords = elements(pattern)?.0.clone();
+fn all_of(pattern: &Pattern, dense: usize) -> Result<Tensor> {
+    let list = elements(pattern)?.0.clone();
     let of = dense_sizes(pattern);
-    let spread = &of[..of.len() - dense];
-    Ok(spread.iter().fold(coords, |c, &size| c.spread(size)))
+    of[..of.len() - dense]
+        .iter()
+        .try_fold(list, |list, &size| spread(&list, size))
 }
 
 /// The values, `unit` of each element of `have`, at the elements of `wanted`; 0 where it is not there.
 fn found(
     values: &Tensor,
     unit: &[usize],
-    have: &Coords,
-    wanted: &Coords,
+    have: &Tensor,
+    wanted: &Tensor,
     of: &[usize],
 ) -> Result<Tensor> {
-    let found = have.find(wanted, of);
-    let missing = found.contains(&None);
-    let at: Vec<usize> = found.iter().map(|f| f.unwrap_or(have.n)).collect();
-    let mut values = values.reshape(sizes(&[have.n], unit))?;
-    if missing {
+    let n = have.dims()[1];
+    let mut at = found_anywhere(have, wanted, of)?;
+    let missing = at.lt(0)?;
+    let mut values = values.reshape(sizes(&[n], unit))?;
+    if missing.any()?.item::<bool>()? {
+        at = at.masked_fill(&missing, n as i64)?;
         let zero = Tensor::zeros(sizes(&[1], unit), values.dtype(), values.device())?;
         values = Tensor::cat(&[values, zero], 0)?;
     }
-    values.index_select(0, &positions(&at, values.device())?)
+    values.index_select(0, &at.to_device(values.device())?)
 }

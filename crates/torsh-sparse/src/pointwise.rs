@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 use torsh_core::attrs::{Field, NONE};
 use torsh_core::pointwise::numbers::AddAlpha;
-use torsh_core::{Attributes, DType, Scalar, TensorLayout};
+use torsh_core::{Attributes, DType, Device, Scalar, TensorLayout};
 use torsh_tensor::call::{Arg, Outputs};
 use torsh_tensor::record::OpRecord;
 use torsh_tensor::sparse::{self, SparseCall, SparseRule};
@@ -12,7 +12,8 @@ use torsh_tensor::{AddOptions, Grads, Operand, Result, Tensor, TorshError, no_gr
 
 use crate::grid::{self, Grid, linear, pattern, settled};
 use crate::help::{first, one};
-use crate::{coalesce, convert, join};
+use crate::invariants::{known, verified};
+use crate::{coalesce, convert, coords, join};
 
 /// What elementwise ops do with sparse operands.
 pub static POINTWISE: &[SparseRule] = &[
@@ -111,6 +112,10 @@ pub static POINTWISE: &[SparseRule] = &[
     SparseRule {
         op: "bitwise_and",
         call: kept,
+    },
+    SparseRule {
+        op: "angle",
+        call: angle,
     },
     SparseRule {
         op: "real",
@@ -315,19 +320,29 @@ fn union(c: &SparseCall<'_>, x: &Tensor, y: &Tensor, alpha: Scalar) -> Result<Te
         Scalar::Int(-1) if dtype != DType::Bool => b.neg()?,
         n => b.mul(n)?.to_dtype(dtype)?,
     };
-    let indices = Tensor::cat(&[g.lines()?, h.lines()?], 1)?;
-    let values = Tensor::cat(&[a, b], 0)?;
-    let shape = [g.line_sizes(), g.element()].concat();
-    let listed = grid::coo(&shape, &indices, &values, false)?;
-    if p.layout() == TensorLayout::SparseCoo {
-        return match p.is_coalesced() && q.is_coalesced() {
-            true => coalesce::coalesce(&listed),
-            false => Ok(listed),
-        };
-    }
-    let listed = coalesce::coalesce(&listed)?;
-    let merged = grid::of_lines(&p, pattern(&listed)?.indices())?;
-    Grid::new(&merged)?.close(&sparse::values(&listed)?)
+    let (lines, others) = (g.lines()?.contiguous()?, h.lines()?.contiguous()?);
+    let once = p.is_coalesced() && q.is_coalesced();
+    let (lines, values) = match once && a.device() == Device::Cpu {
+        true => {
+            verified(&p)?;
+            verified(&q)?;
+            coords::merged([&lines, &others], [&a, &b], &g.line_sizes())?
+        }
+        false => {
+            let indices = Tensor::cat(&[lines, others], 1)?;
+            let values = Tensor::cat(&[a, b], 0)?;
+            let shape = [g.line_sizes(), g.element()].concat();
+            let listed = grid::coo(&shape, &indices, &values, false)?;
+            if !once {
+                return Ok(listed);
+            }
+            let listed = coalesce::coalesce(&listed)?;
+            let lines = pattern(&listed)?.indices().clone();
+            (lines, sparse::values(&listed)?)
+        }
+    };
+    let merged = known(grid::of_lines(&p, &lines)?)?;
+    Grid::new(&merged)?.close(&values)
 }
 
 /// A sparse tensor with the layout, the blocks and the dense dimensions of a pattern.
@@ -381,6 +396,17 @@ static MUL_NUMBER: OpRecord = OpRecord::new(
 /// A function of the stored values.
 fn by_values(x: &Tensor, f: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
     sparse::from_values(&pattern(x)?, &f(&sparse::values(x)?)?)
+}
+
+/// The angle of each element. As in PyTorch, that of real numbers in a compressed layout has a gradient that stores nothing.
+fn angle(c: &SparseCall<'_>) -> Result<Outputs> {
+    let x = settled(c.tensor(0)?)?;
+    let run = || by_values(&x, Tensor::angle);
+    let out = match x.layout().is_compressed() && x.dtype().is_floating_point() {
+        true => sparse::flat(&x, no_grad(run)?),
+        false => run(),
+    };
+    out.map(one)
 }
 
 /// A sparse tensor times a strided one.
@@ -449,11 +475,7 @@ fn intersection(x: &Tensor, y: &Tensor) -> Result<Tensor> {
     let (from, to) = (y, x);
     let (g, h) = (Grid::of(from)?, Grid::of(to)?);
     let (listed, sorted) = (g.lines()?, h.lines()?);
-    let both = grid::keys(&[&listed, &sorted], &g.line_sizes())?;
-    let [wanted, have] = &both[..] else {
-        unreachable!("two lists give two lists");
-    };
-    let (there, place) = grid::matches(have, wanted)?;
+    let (there, place) = grid::matches(&sorted, &listed, &g.line_sizes())?;
     let v = sparse::values(from)?.index_select(0, &there)?;
     let v = v.mul(&sparse::values(to)?.index_select(0, &place)?)?;
     let lines = listed.index_select(1, &there)?;

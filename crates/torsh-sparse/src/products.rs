@@ -1,4 +1,5 @@
-//! Products with sparse operands: the rules of `matmul` and its kin, and the functions of `torch.sparse`.
+//! Products with sparse operands: the rules of `matmul` and its kin, and what the functions of
+//! `torch.sparse` share with them.
 //!
 //! Where one operand is sparse and the other strided, `matmul` and its kin give the sparse one a strided gradient
 //! ([`STRIDED_PRODUCT`]), and the functions of this crate give it one of its own pattern.
@@ -9,36 +10,35 @@ use torsh_core::{DType, Scalar, Shape, alloc, attrs as core_attrs};
 use torsh_tensor::call::{Arg, Outputs};
 use torsh_tensor::record::OpRecord;
 use torsh_tensor::sparse::{self, SparseCall, SparseRule};
-use torsh_tensor::{Result, Tensor, TensorLayout, TorshError, no_grad};
+use torsh_tensor::{
+    Result, Tensor, TensorLayout, TorshError, get_autocast_dtype, is_autocast_enabled, no_grad,
+};
 
 use crate::csr::{
     carrier, conj, flat_values, matrix, one_dtype, pattern_of, plain_product, product, strided,
 };
-use crate::help::{first, one};
+use crate::help::{first, no_room, one};
 use crate::spgemm::mismatch;
-use crate::{attrs, csr, embedding, functions, reduced, sampled, spgemm, triangular};
+use crate::{attrs, blocks, csr, embedding, help, lines, spgemm, triangular};
 
 /// The records of products.
 pub static RECORDS: &[&OpRecord] = &[
-    &csr::GROUP,
+    &lines::GROUP,
+    &blocks::PRODUCT,
+    &blocks::SAMPLED,
     &csr::PRODUCT,
     &csr::VALUES_PRODUCT,
-    &sampled::AT,
-    &sampled::SAMPLED,
+    &csr::AT,
+    &csr::SAMPLED,
     &spgemm::TERMS,
+    &spgemm::BOUNDS,
+    &spgemm::MULTIPLY,
     &spgemm::AT_PLACES,
     &triangular::SOLVE,
     &triangular::SOLVE_VALUES,
     &STRIDED_PRODUCT,
     &WHOLE_PRODUCT,
-    &reduced::EXTREMES,
-    &functions::MM,
-    &functions::ADDMM,
-    &functions::SAMPLED_ADDMM,
-    &functions::SSPADDMM,
-    &functions::HSPMM,
-    &functions::SMM,
-    &functions::SPSOLVE,
+    &WHOLE_CONJ,
 ];
 
 const fn rule(op: &'static str, call: fn(&SparseCall<'_>) -> Result<Outputs>) -> SparseRule {
@@ -67,9 +67,15 @@ pub static PRODUCTS: &[SparseRule] = &[
     rule("addmm", |c| added(c, [2, 2])),
     rule("addmv", |c| added(c, [2, 1])),
     rule("baddbmm", |c| added(c, [3, 3])),
-    rule("nn.functional.linear", |c| linear(c).map(one)),
+    rule("nn.functional.linear", |c| {
+        linear(c.tensor(0)?, c.tensor(1)?, c.opt(2), Gradient::Strided).map(one)
+    }),
+    rule("sparse.linear", |c| {
+        linear_by_pattern(c.tensor(0)?, c.tensor(1)?, c.opt(2)).map(one)
+    }),
     rule("triangular_solve", triangular::rule),
     rule("_embedding_sparse_backward", embedding::backward),
+    rule("_gather_sparse_backward", embedding::gather_backward),
 ];
 
 /// Which gradient the sparse factor of a product has.
@@ -214,6 +220,40 @@ fn multiply(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }
 }
 
+/// A matrix.
+pub(crate) fn two_dims(t: &Tensor) -> Result<()> {
+    match t.ndim() {
+        2 => Ok(()),
+        d => Err(TorshError::shape(
+            "",
+            format!("expected a matrix (2D), got {}D", d),
+        )),
+    }
+}
+
+/// The product of two matrices of which one is sparse at least, with gradients of their own patterns.
+pub(crate) fn by_pattern(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    two_dims(a)?;
+    two_dims(b)?;
+    match (a.pattern().is_some(), b.pattern().is_some()) {
+        (true, true) => spgemm::matmul(a, b),
+        (true, false) => left(a, b, Gradient::Pattern),
+        (false, true) => right(a, b, Gradient::Pattern),
+        (false, false) => Err(
+            TorshError::invalid("", "one of the operands must be sparse")
+                .with_hint("Tensor::mm multiplies strided matrices"),
+        ),
+    }
+}
+
+/// [`by_pattern`], of a sparse and a strided matrix in the dtype of an autocast region, as PyTorch's `mm`.
+pub(crate) fn cast_by_pattern(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    match a.pattern().is_some() && b.pattern().is_some() {
+        true => by_pattern(a, b),
+        false => by_pattern(&lowered(a)?, &lowered(b)?),
+    }
+}
+
 /// Whether the gradients of a product have all elements that the products that they are have, as in PyTorch.
 fn whole(a: &Tensor, b: &Tensor) -> bool {
     let layout = a.layout();
@@ -226,13 +266,31 @@ fn whole_product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     first(WHOLE_PRODUCT.recorded(&[Arg::T(a), Arg::T(b)], NONE, one(out))?)
 }
 
+/// The conjugate of the transposed matrices. Its gradient has all elements that the gradient of the result has.
 fn adjoint(x: &Tensor) -> Result<Tensor> {
-    let x = x.transpose(-2, -1)?;
-    match x.is_complex() {
-        true => sparse::from_values(&pattern_of(&x)?, &sparse::values(&x)?.conj()?),
-        false => Ok(x),
-    }
+    whole_conj(&x.transpose(-2, -1)?)
 }
+
+fn whole_conj(x: &Tensor) -> Result<Tensor> {
+    if !x.is_complex() {
+        return Ok(x.clone());
+    }
+    if x.pattern().is_none() {
+        return conj(x);
+    }
+    let out = no_grad(|| sparse::from_values(&pattern_of(x)?, &conj(&sparse::values(x)?)?))?;
+    first(WHOLE_CONJ.recorded(&[Arg::T(x)], NONE, one(out))?)
+}
+
+static WHOLE_CONJ: OpRecord = OpRecord::new(
+    "_sparse_conj",
+    "The conjugate of a sparse tensor, whose gradient may have elements outside of its pattern.",
+    "(Tensor input)",
+)
+.internal()
+.grads(0, 0, |c| {
+    Ok(SmallVec::from_iter([Some(whole_conj(c.g())?)]))
+});
 
 static WHOLE_PRODUCT: OpRecord = OpRecord::new(
     "_sparse_matmul",
@@ -265,7 +323,7 @@ fn dot(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 pub(crate) fn left(a: &Tensor, b: &Tensor, gradient: Gradient) -> Result<Tensor> {
     match b.ndim() {
         1 => apply(a, &b.unsqueeze(1)?, false, gradient)?.squeeze(-1),
-        _ => apply(a, b, false, gradient),
+        _ => apply(a, b, false, gradient)?.contiguous(),
     }
 }
 
@@ -279,13 +337,20 @@ pub(crate) fn right(a: &Tensor, b: &Tensor, gradient: Gradient) -> Result<Tensor
 }
 
 /// `input @ weight.T + bias`
-fn linear(c: &SparseCall<'_>) -> Result<Tensor> {
-    let (x, w) = (c.tensor(0)?, c.tensor(1)?);
+fn linear(x: &Tensor, w: &Tensor, bias: Option<&Tensor>, gradient: Gradient) -> Result<Tensor> {
     if w.ndim() > 2 || w.ndim() == 0 {
         return Err(TorshError::shape(
             "",
             format!("weight must be 1D or 2D, got {}D", w.ndim()),
         ));
+    }
+    if bias.is_some() && matches!(x.dtype(), DType::F16 | DType::BF16) {
+        one_dtype(x, w)?;
+        // The product and the sum are rounded once.
+        let wide = |t: &Tensor| t.to_dtype(DType::F32);
+        let bias = bias.map(wide).transpose()?;
+        let out = linear(&wide(x)?, &wide(w)?, bias.as_ref(), gradient)?;
+        return out.to_dtype(x.dtype());
     }
     let out = match (x.pattern().is_some(), w.pattern().is_some()) {
         (false, true) if w.ndim() == 2 && x.ndim() > 0 => {
@@ -295,21 +360,44 @@ fn linear(c: &SparseCall<'_>) -> Result<Tensor> {
             if last != ins {
                 return Err(mismatch(x, w));
             }
-            let rows: usize = x.dims()[..x.ndim() - 1].iter().product();
+            let rows = help::product(&x.dims()[..x.ndim() - 1])?;
             let columns = x.reshape([rows, ins])?.t()?;
-            let y = apply(w, &columns, false, Gradient::Strided)?;
+            let y = apply(w, &columns, false, gradient)?;
             let mut shape = x.dims().to_vec();
             if let Some(last) = shape.last_mut() {
                 *last = outs;
             }
             y.t()?.contiguous()?.reshape(shape)?
         }
+        (true, true) if gradient == Gradient::Pattern && w.ndim() == 2 => by_pattern(x, &w.t()?)?,
         _ if w.ndim() == 2 => multiply(x, &w.t()?)?,
         _ => multiply(x, w)?,
     };
-    match c.opt(2) {
+    match bias {
         Some(bias) => out.add(bias),
         None => Ok(out),
+    }
+}
+
+/// [`linear`] of a sparse weight, whose gradient has its pattern; cast in an autocast region as the op `linear` casts.
+pub(crate) fn linear_by_pattern(x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    if w.pattern().is_none() {
+        return Err(TorshError::invalid(
+            "",
+            format!("expected a sparse weight, got {}", w.describe()),
+        )
+        .with_hint("F::linear multiplies by a strided weight"));
+    }
+    let (x, w, bias) = (lowered(x)?, lowered(w)?, bias.map(lowered).transpose()?);
+    linear(&x, &w, bias.as_ref(), Gradient::Pattern)
+}
+
+/// A tensor in the dtype of an autocast region.
+pub(crate) fn lowered(t: &Tensor) -> Result<Tensor> {
+    let cast = matches!(t.dtype(), DType::F32 | DType::F16 | DType::BF16);
+    match cast && is_autocast_enabled(t.device()) {
+        true => t.to_dtype(get_autocast_dtype(t.device())?),
+        false => Ok(t.clone()),
     }
 }
 
@@ -345,13 +433,13 @@ fn apply(s: &Tensor, dense: &Tensor, transposed: bool, gradient: Gradient) -> Re
         return flat(s, dense, transposed, gradient);
     }
     let sizes = |dims: &[usize]| dims.iter().map(|&d| batch[d]).collect::<Vec<usize>>();
-    let count = |dims: &[usize]| dims.iter().map(|&d| batch[d]).product::<usize>();
+    let count = |dims: &[usize]| help::product(&sizes(dims));
     let whole = dense.expand([batch, &[q, m]].concat())?;
     let order = [&kept[..], &[rank], &moved, &[rank + 1]].concat();
-    let columns = count(&moved) * m;
+    let columns = help::product(&[count(&moved)?, m])?;
     let whole = whole
         .permute(order.clone())?
-        .reshape([count(&kept) * q, columns])?;
+        .reshape([help::product(&[count(&kept)?, q])?, columns])?;
     let out = flat(s, &whole, transposed, gradient)?;
     let out = out.reshape([&sizes(&kept)[..], &[r], &sizes(&moved), &[m]].concat())?;
     let mut back = vec![0usize; rank + 2];
@@ -423,17 +511,10 @@ fn strided_gradient(
     a: &attrs::SparseProduct,
 ) -> Result<Tensor> {
     let (batch, [n, k]) = matrix(s.dims())?;
-    let count: usize = batch.iter().product();
-    let elements = count.saturating_mul(n).saturating_mul(k);
-    if s.device().is_host() && alloc::check(elements, s.dtype().size()).is_err() {
-        return Err(TorshError::failed(
-            "",
-            format!(
-                "the gradient of a sparse operand of shape {} is strided where the other operand is, and does not fit the memory",
-                s.shape()
-            ),
-        )
-        .with_hint("sparse::mm and sparse::addmm give it a gradient of its own pattern"));
+    if s.device().is_host() && alloc::check(s.numel(), s.dtype().size()).is_err() {
+        let instead =
+            "sparse::mm, sparse::addmm and sparse::linear give it a gradient of its own pattern";
+        return Err(no_room(s.shape(), instead));
     }
     let (left, right) = if a.transposed { (dense, g) } else { (g, dense) };
     let (left, right) = match a.transposed == a.conjugated {
@@ -443,7 +524,7 @@ fn strided_gradient(
     if batch.is_empty() {
         return left.matmul(&right.t()?);
     }
-    let m = g.dims()[1];
+    let (count, m) = (crate::help::product(batch)?, g.dims()[1]);
     let (left, right) = (left.reshape([count, n, m])?, right.reshape([count, k, m])?);
     left.bmm(&right.transpose(-2, -1)?)?.reshape(s.shape())
 }

@@ -11,7 +11,7 @@ use torsh_tensor::{
 
 use crate::convert;
 use crate::grid::{self, is_sparse, linear, pattern, settled};
-use crate::help::{first, one, within};
+use crate::help::{first, no_room, one, within};
 
 /// What reductions do with sparse operands.
 pub static REDUCE: &[SparseRule] = &[
@@ -48,7 +48,12 @@ static SUM_OF_ALL: OpRecord = OpRecord::new(
 )
 .internal()
 .grads(0, 0, |c| {
-    Ok(Grads::from_iter([Some(c.g().expand(c.input_shape(0))?)]))
+    let shape = c.input_shape(0);
+    if shape.checked_numel(c.g().dtype().size()).is_err() {
+        let instead = "sparse::sum gives it a gradient of its own pattern";
+        return Err(no_room(shape, instead));
+    }
+    Ok(Grads::from_iter([Some(c.g().expand(shape)?)]))
 });
 
 static SUM: OpRecord = OpRecord::new(

@@ -10,10 +10,10 @@ use torsh_tensor::record::{OpRecord, Plan, Spec};
 use torsh_tensor::{Result, ScatterReduceOptions, Tensor, TorshError, named, no_grad};
 
 use crate::attrs;
-use crate::csr::{flat_values, lines, one_dtype, pattern_of, row_of};
-use crate::functions::{by_pattern, two_dims};
+use crate::csr::{flat_values, lines, numbers, one_dtype, pattern_of, row_of};
+use crate::grid::settled;
 use crate::help::within;
-use crate::products::{Gradient, left};
+use crate::products::{Gradient, cast_by_pattern, left, two_dims};
 use crate::spgemm::mismatch;
 
 /// What [`spmm`] makes of the products of a row and a column.
@@ -72,7 +72,7 @@ pub fn spmm(a: &Tensor, b: &Tensor, reduce: impl Into<SpmmReduce>) -> Result<Ten
     within("sparse.mm", &[a, b], || {
         let reduce = reduce.known()?;
         if reduce == SpmmReduce::Sum {
-            return by_pattern(a, b);
+            return cast_by_pattern(a, b);
         }
         two_dims(a)?;
         two_dims(b)?;
@@ -85,6 +85,8 @@ pub fn spmm(a: &Tensor, b: &Tensor, reduce: impl Into<SpmmReduce>) -> Result<Ten
                 ),
             ));
         }
+        // An element that is stored twice has one product.
+        let a = &settled(a)?;
         match reduce {
             SpmmReduce::Mean => mean(a, b),
             SpmmReduce::Amin => extreme(a, b, false),
@@ -113,34 +115,8 @@ fn mean(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }
 }
 
-macro_rules! ordered {
-    ($c:ident, $f:ident) => {{
-        use half::{bf16, f16};
-        macro_rules! indexed {
-            ($t:ty) => {
-                match $c.input::<i64>(1) {
-                    Ok(_) => $f::<$t, i64>($c),
-                    Err(_) => $f::<$t, i32>($c),
-                }
-            };
-        }
-        match $c.compute() {
-            DType::F32 => indexed!(f32),
-            DType::F64 => indexed!(f64),
-            DType::BF16 => indexed!(bf16),
-            DType::F16 => indexed!(f16),
-            DType::U8 => indexed!(u8),
-            DType::I8 => indexed!(i8),
-            DType::I16 => indexed!(i16),
-            DType::I32 => indexed!(i32),
-            DType::I64 => indexed!(i64),
-            _ => Err($c.unsupported()),
-        }
-    }};
-}
-
 torsh_core::kernel_keys! {
-    EXTREMES_KEY "SparseExtremes" |c| ordered!(c, extremes_host);
+    EXTREMES_KEY "SparseExtremes" |c| numbers!(c, extremes_host, real);
 }
 
 /// The kernel: operands as those of a product; results are the products, and the element that each is of (-1: none).

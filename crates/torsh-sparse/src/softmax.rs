@@ -2,20 +2,23 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use torsh_core::attrs::Softmax;
-use torsh_core::{DType, TensorLayout};
-use torsh_tensor::call::Outputs;
-use torsh_tensor::record::{OpRecord, Sample, sample};
+use torsh_backend_cpu::sparse as kernels;
+use torsh_core::attrs::{NONE, Softmax};
+use torsh_core::kernel::HostCall;
+use torsh_core::{DType, Device, TensorLayout};
+use torsh_tensor::call::{Arg, Outputs};
+use torsh_tensor::record::{OpRecord, Plan, PlanCx, Sample, sample};
 use torsh_tensor::sample::Sampler;
 use torsh_tensor::sparse::{self, Pattern, SparseCall, SparseRule};
 use torsh_tensor::{
-    IndexReduceOptions, IntoDim, Result, SoftmaxOptions, Tensor, TorshError, UniqueOptions, Value,
-    no_grad,
+    Grads, IndexReduceOptions, IntoDim, Result, SoftmaxOptions, Tensor, TorshError, UniqueOptions,
+    Value, no_grad,
 };
 
-use crate::convert;
 use crate::grid::{self, is_sparse, pattern, settled};
-use crate::help::{one, within};
+use crate::help::{one, product, within};
+use crate::invariants::verified;
+use crate::{attrs, convert, coords};
 
 /// What softmax does with sparse operands, under the names of `torch.sparse`. The softmax of a dense tensor, in which elements
 /// that are 0 take part, has no rule: its result is dense.
@@ -31,7 +34,12 @@ pub static SOFTMAX: &[SparseRule] = &[
 ];
 
 /// The ops of this file.
-pub static RECORDS: &[&OpRecord] = &[&SOFTMAX_RECORD, &LOG_SOFTMAX_RECORD];
+pub static RECORDS: &[&OpRecord] = &[
+    &SOFTMAX_RECORD,
+    &LOG_SOFTMAX_RECORD,
+    &RUN_SOFTMAX,
+    &RUN_TOTALS,
+];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -80,26 +88,66 @@ struct Group {
     count: usize,
 }
 
-/// The groups of a pattern, by dimension, kept with its indices.
-#[derive(Default)]
-struct Groups(Mutex<Vec<(usize, Arc<Group>)>>);
+/// The same for the kernels of the CPU: runs of elements that belong together.
+struct Runs {
+    /// Where the elements of the runs are among the stored ones, and the other way round: int64 `[n]`; nothing
+    /// where they are in order.
+    order: Option<[Tensor; 2]>,
+    /// Where runs begin, and the number of elements: int64 `[runs + 1]`.
+    starts: Tensor,
+}
 
-fn group(p: &Pattern, dim: usize) -> Result<Arc<Group>> {
-    let all = p.cached(|| Ok(Groups::default()))?;
-    let find = |list: &[(usize, Arc<Group>)]| {
+/// What was made of a pattern for some dimensions, kept with its indices.
+struct ByDim<T>(Mutex<Vec<(usize, Arc<T>)>>);
+
+/// What `make` makes of a pattern for a dimension, made once.
+fn by_dim<T: Send + Sync + 'static>(
+    p: &Pattern,
+    dim: usize,
+    make: fn(&Pattern, usize) -> Result<T>,
+) -> Result<Arc<T>> {
+    let all = p.cached(|| Ok(ByDim::<T>(Mutex::default())))?;
+    let find = |list: &[(usize, Arc<T>)]| {
         let found = list.iter().find(|(d, _)| *d == dim);
         found.map(|(_, g)| g.clone())
     };
     if let Some(have) = find(&all.0.lock().unwrap_or_else(PoisonError::into_inner)) {
         return Ok(have);
     }
-    let made = Arc::new(no_grad(|| grouped(p, dim))?);
+    let made = Arc::new(no_grad(|| make(p, dim))?);
     let mut list = all.0.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(have) = find(&list) {
         return Ok(have);
     }
     list.push((dim, made.clone()));
     Ok(made)
+}
+
+/// The runs of a coalesced pattern on the CPU.
+fn runs(p: &Pattern, dim: usize) -> Result<Runs> {
+    verified(p)?;
+    let list = coords::local(p.indices())?;
+    let last = p.sparse_dim() - 1;
+    let of = |d: usize| list.narrow(0, d, 1);
+    let (mut rows, mut sizes) = (vec![list.narrow(0, 0, 0)?], Vec::new());
+    for d in (0..=last).filter(|&d| d != dim) {
+        rows.push(of(d)?);
+        sizes.push(p.shape()[d]);
+    }
+    let sorted = coords::sorted(&Tensor::cat(&rows, 0)?, &sizes)?;
+    let order = match dim == last {
+        true => None,
+        false => {
+            let n = sorted.order.numel();
+            let places = grid::range(n, &list)?;
+            let back = places.index_copy(0, &sorted.order, &places)?;
+            Some([sorted.order, back])
+        }
+    };
+    Ok(Runs {
+        order,
+        starts: sorted.starts,
+    })
 }
 
 /// Elements whose indices are equal but for those of one dimension.
@@ -112,7 +160,8 @@ fn grouped(p: &Pattern, dim: usize) -> Result<Group> {
         sizes.push(p.shape()[d]);
     }
     let n = p.nnz();
-    if rows.is_empty() {
+    // Which elements belong together is not known without the values of their indices, nor needed.
+    if rows.is_empty() || !indices.device().has_data() {
         return Ok(Group {
             of: grid::zeros(&[n], indices)?,
             count: 1,
@@ -168,8 +217,115 @@ fn of_sparse(x: &Tensor, dim: usize, kind: Kind) -> Result<Tensor> {
         };
         return sparse::from_values(&p, &v);
     }
-    let v = in_groups(&v, &*group(&p, dim)?, kind)?;
+    let v = match has_kernel(&v) {
+        true => in_runs(&v, &*by_dim(&p, dim, runs)?, kind)?,
+        false => in_groups(&v, &*by_dim(&p, dim, grouped)?, kind)?,
+    };
     sparse::from_values(&p, &v)
+}
+
+/// Whether softmax of these values has a kernel of its own.
+fn has_kernel(v: &Tensor) -> bool {
+    v.device() == Device::Cpu && matches!(v.dtype(), DType::F32 | DType::F64)
+}
+
+/// Softmax of runs of rows of a tensor.
+fn in_runs(v: &Tensor, runs: &Runs, kind: Kind) -> Result<Tensor> {
+    let v = match &runs.order {
+        Some([order, _]) => v.index_select(0, order)?,
+        None => v.clone(),
+    };
+    let flat = v.reshape([v.dims()[0], product(&v.dims()[1..])?])?;
+    let attrs = attrs::SparseSoftmax {
+        log: kind == Kind::LogSoftmax,
+    };
+    let args = [Arg::T(&flat.contiguous()?), Arg::T(&runs.starts)];
+    let out = RUN_SOFTMAX.call1(&args, &attrs)?.reshape(v.shape())?;
+    match &runs.order {
+        Some([_, back]) => out.index_select(0, back),
+        None => Ok(out),
+    }
+}
+
+/// The plan of an op of values in runs, whose results are as the values.
+fn as_values(c: &PlanCx<'_>) -> Result<Plan> {
+    let values = c.tensor(0)?;
+    match (values.ndim(), values.dtype()) {
+        (2, dtype @ (DType::F32 | DType::F64)) => {
+            Ok(Plan::one(dtype, values.shape().clone(), dtype))
+        }
+        _ => Err(TorshError::invalid(
+            "",
+            format!(
+                "expected a matrix of float32 or float64, got {}",
+                values.describe()
+            ),
+        )),
+    }
+}
+
+static RUN_SOFTMAX: OpRecord = OpRecord::new(
+    "_sparse_run_softmax",
+    "Softmax, or its logarithm, of each run of rows.",
+    "(Tensor values, Tensor starts, *, bool log)",
+)
+.internal()
+.with_key(&SOFTMAX_KEY, as_values)
+.grads(0b10, 1, |c| {
+    let (starts, y) = (c.y()?, c.output(0)?);
+    let g = match c.attrs::<attrs::SparseSoftmax>()?.log {
+        true => c.g().sub(&y.exp()?.mul(&totals(c.g(), &starts)?)?)?,
+        false => {
+            let g = c.g().mul(&y)?;
+            g.sub(&y.mul(&totals(&g, &starts)?)?)?
+        }
+    };
+    Ok(Grads::from_iter([Some(g), None]))
+});
+
+/// The sum of each run of rows, at each of them. It is its own transpose.
+static RUN_TOTALS: OpRecord = OpRecord::new(
+    "_sparse_run_totals",
+    "The sum of each run of rows, at each of them.",
+    "(Tensor values, Tensor starts)",
+)
+.internal()
+.with_key(&TOTALS_KEY, as_values)
+.grads(0b10, 0, |c| {
+    Ok(Grads::from_iter([Some(totals(c.g(), &c.y()?)?), None]))
+});
+
+fn totals(values: &Tensor, starts: &Tensor) -> Result<Tensor> {
+    RUN_TOTALS.call1(&[Arg::T(&values.contiguous()?), Arg::T(starts)], NONE)
+}
+
+/// Calls a kernel for the dtype of the call.
+macro_rules! by_float {
+    ($c:ident, $f:ident) => {
+        match $c.compute() {
+            DType::F32 => $f::<f32>($c),
+            DType::F64 => $f::<f64>($c),
+            _ => Err($c.unsupported()),
+        }
+    };
+}
+
+torsh_core::kernel_keys! {
+    SOFTMAX_KEY "SparseRunSoftmax" |c| by_float!(c, softmax_host);
+    TOTALS_KEY "SparseRunTotals" |c| by_float!(c, totals_host);
+}
+
+fn softmax_host<T: kernels::Softmax>(c: &mut HostCall<'_>) -> Result<()> {
+    let log = c.attrs::<attrs::SparseSoftmax>()?.log;
+    let (values, starts) = (c.input::<T>(0)?, c.input::<i64>(1)?);
+    let width = c.output_shape(0)?.last().copied().unwrap_or(0);
+    kernels::run_softmax(&values, width, &starts, log, c.output::<T>(0)?)
+}
+
+fn totals_host<T: kernels::Softmax>(c: &mut HostCall<'_>) -> Result<()> {
+    let (values, starts) = (c.input::<T>(0)?, c.input::<i64>(1)?);
+    let width = c.output_shape(0)?.last().copied().unwrap_or(0);
+    kernels::run_totals(&values, width, &starts, c.output::<T>(0)?)
 }
 
 /// Softmax of the rows of a tensor that have the same number.
@@ -210,6 +366,20 @@ fn of_compressed(x: &Tensor, p: &Pattern, dim: usize, kind: Kind) -> Result<Tens
             Kind::LogSoftmax => v.log_softmax(d)?,
         };
         return sparse::from_values(p, &v);
+    }
+    // A line is a run.
+    let along = if p.layout().by_rows() { 1 } else { 0 };
+    let matrix = p.batch_dim() == 0 && p.block().is_none();
+    if let Some(compressed) = p.compressed_indices()
+        && matrix
+        && dim == along
+        && has_kernel(&v)
+    {
+        let runs = Runs {
+            order: None,
+            starts: coords::local(compressed)?,
+        };
+        return sparse::from_values(p, &in_runs(&v, &runs, kind)?);
     }
     let coo = settled(&convert::to_coo(x)?)?;
     let soft = of_sparse(&coo, dim, kind)?;

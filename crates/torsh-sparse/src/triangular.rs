@@ -12,10 +12,10 @@ use torsh_tensor::{Result, Tensor, TorshError, no_grad};
 
 use crate::attrs;
 use crate::csr::{
-    carrier, conj, elements, flat_values, lines, matrix, numbers, one_dtype, pattern_of, strided,
+    carrier, conj, elements, flat_values, lines, matrix, numbers, one_dtype, pattern_of, sampled,
+    strided,
 };
-use crate::help::{first, host, one, within};
-use crate::sampled::sampled;
+use crate::help::{first, of_layout, one};
 
 torsh_core::kernel_keys! {
     SOLVE_KEY "SparseSolve" |c| numbers!(c, solve_host);
@@ -81,7 +81,8 @@ fn plain(
             Arg::T(&b),
             rows.order(),
         ];
-        SOLVE.call1(&args, &attrs)
+        let x = SOLVE.call1(&args, &attrs);
+        x.map_err(|e| of_layout(e, pattern.layout()))
     })
 }
 
@@ -141,43 +142,70 @@ fn solve_values(
     first(SOLVE_VALUES.recorded(&args, a, one(out))?)
 }
 
-/// The solution of `op(A) X = B` for one or several right-hand sides.
-fn solution(b: &Tensor, a: &Tensor, options: &attrs::SparseTriangle) -> Result<Tensor> {
+/// The pattern of a matrix of a system: sparse, square, alone.
+pub(crate) fn square(a: &Tensor) -> Result<Pattern> {
     let pattern = pattern_of(a)?;
-    one_dtype(a, b)?;
-    let (batch, [n, m]) = matrix(a.dims())?;
-    if n != m || !batch.is_empty() {
-        return Err(TorshError::shape(
-            "",
-            format!(
-                "expected a square matrix, got a tensor of shape {}",
-                a.shape()
-            ),
-        ));
+    match matrix(a.dims())? {
+        ([], [n, m]) if n == m => Ok(pattern),
+        (batch, _) => {
+            let e = TorshError::shape(
+                "",
+                format!(
+                    "expected a square matrix, got a tensor of shape {}",
+                    a.shape()
+                ),
+            );
+            Err(match batch {
+                [] => e,
+                _ => e.with_hint("solve with each matrix of a batch: select(0, i) is one of them"),
+            })
+        }
+    }
+}
+
+/// The solutions for right-hand sides `[n]` or `[n, k]`, by what solves for `[n, k]`.
+#[track_caller]
+pub(crate) fn for_sides(
+    n: usize,
+    b: &Tensor,
+    solution: impl FnOnce(&Tensor) -> Result<Tensor>,
+) -> Result<Tensor> {
+    if b.pattern().is_some() {
+        return Err(
+            TorshError::invalid("", "the right-hand side must be strided")
+                .with_hint("to_dense() makes a strided tensor of a sparse one"),
+        );
     }
     if b.ndim() == 0 || b.ndim() > 2 || b.dims()[0] != n {
         return Err(TorshError::shape(
             "",
             format!(
-                "a right-hand side of shape {} does not belong to a matrix of shape {}",
-                b.shape(),
-                a.shape()
+                "a right-hand side of shape {} does not belong to a matrix of shape [{n}, {n}]",
+                b.shape()
             ),
-        ));
+        )
+        .with_hint(format!(
+            "pass a vector [{n}] or the columns of a matrix [{n}, k]"
+        )));
     }
-    let right = match b.ndim() {
-        1 => b.unsqueeze(1)?,
-        _ => b.clone(),
-    };
-    let x = solve_values(&flat_values(a)?, &carrier(&pattern)?, &right, options)?;
     match b.ndim() {
-        1 => x.squeeze(1),
-        _ => Ok(x),
+        1 => solution(&b.unsqueeze(1)?)?.squeeze(1),
+        _ => solution(b),
     }
 }
 
-/// `triangular_solve` of a sparse matrix: the solution, and an empty tensor in place of the copy of the matrix. Operands are the
-/// right-hand sides and the matrix; the attributes have PyTorch's names, in a struct of the caller's.
+/// The solution of `op(A) X = B` for one or several right-hand sides.
+pub(crate) fn solution(b: &Tensor, a: &Tensor, options: &attrs::SparseTriangle) -> Result<Tensor> {
+    let pattern = square(a)?;
+    one_dtype(a, b)?;
+    let (values, carrier) = (flat_values(a)?, carrier(&pattern)?);
+    for_sides(a.dims()[0], b, |right| {
+        solve_values(&values, &carrier, right, options)
+    })
+}
+
+/// `triangular_solve` of a sparse matrix: the solution, and an empty tensor in place of the copy of the matrix.
+/// Operands are the right-hand sides and the matrix; the attributes have PyTorch's names, in a struct of the caller's.
 pub(crate) fn rule(call: &SparseCall<'_>) -> Result<Outputs> {
     let (b, a) = (call.tensor(0)?, call.tensor(1)?);
     if a.pattern().is_none() || b.pattern().is_some() {
@@ -195,54 +223,4 @@ pub(crate) fn rule(call: &SparseCall<'_>) -> Result<Outputs> {
     let x = solution(b, a, &options)?;
     let empty = Tensor::zeros(0, a.dtype(), a.device())?;
     Ok(SmallVec::from_iter([x, empty]))
-}
-
-/// The solution `X` of `A X = B` for a sparse triangular matrix, `[n, n]`, and `[n]` or `[n, k]` right-hand sides.
-///
-/// All stored elements are on or below the diagonal, or on or above it. An element of the diagonal that is not stored is 0:
-/// then there are infinities or NaN in the solution. The gradient of `a` has its pattern.
-///
-/// ```
-/// use torsh_sparse::{self as sparse, SparseExt};
-/// use torsh_tensor::tensor;
-/// let a = tensor![[2.0, 0.0], [1.0, 4.0]].to_sparse_csr()?;
-/// assert_eq!(sparse::spsolve(&a, &tensor![2.0, 9.0])?, tensor![1.0, 2.0]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-///
-/// # Errors
-/// If `a` is not sparse, square and triangular, the shapes do not go together, or the dtypes differ or are integers.
-#[torsh_tensor::names_caller]
-pub fn spsolve(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    within("sparse.spsolve", &[a, b], || {
-        let pattern = pattern_of(a)?;
-        matrix(a.dims())?;
-        let upper = match pattern.indices().device().has_data() {
-            true => {
-                let places = elements(&pattern)?;
-                let (rows, columns) = (host(&places.rows)?, host(&places.columns)?);
-                let pairs = || rows.iter().zip(&columns);
-                match (pairs().any(|(i, j)| j > i), pairs().any(|(i, j)| j < i)) {
-                    (above, false) => above,
-                    (false, true) => false,
-                    (true, true) => {
-                        return Err(TorshError::invalid(
-                            "",
-                            "the matrix has elements on both sides of its diagonal",
-                        )
-                        .with_hint(
-                            "only triangular systems are solved; linalg::solve solves strided ones",
-                        ));
-                    }
-                }
-            }
-            false => false,
-        };
-        let options = attrs::SparseTriangle {
-            upper,
-            transposed: false,
-            unit: false,
-        };
-        solution(b, a, &options)
-    })
 }
