@@ -1,7 +1,10 @@
 //! vjp, jvp, jacobian, hessian and hvp against closed forms.
 
 use crate::common::{close, fails, g, leaf, t, v};
-use torsh_autograd::{gradcheck, gradgradcheck, hessian, hvp, jacobian, jvp, vjp};
+use torsh_autograd::{
+    GradcheckOptions, gradcheck, gradcheck_with, gradgradcheck, gradgradcheck_with, hessian, hvp,
+    jacobian, jvp, vjp,
+};
 use torsh_tensor::{
     AttentionWindow, DType, Result, ScaledDotProductAttentionOptions, Tensor, TorshError,
 };
@@ -179,10 +182,31 @@ fn gradcheck_finds_wrong_derivatives() -> Result<()> {
         gradcheck(|x| apply(Wrong, &[&x[0]]), &[leaf(&[1., 2.])]),
         &["gradcheck", "input 0", "wrong at element 0"],
     );
+    let fast = GradcheckOptions::new().fast_mode(true);
+    fails(
+        gradcheck_with(|x| apply(Wrong, &[&x[0]]), &[leaf(&[1., 2.])], fast),
+        &["gradcheck", "input 0", "wrong in a direction"],
+    );
+    let sines = |x: &[Tensor]| -> Result<Vec<Tensor>> { Ok(vec![x[0].sin()?]) };
+    assert!(gradcheck_with(sines, &[leaf(&[1., 2.])], fast)?);
+    assert!(gradgradcheck_with(sines, &[leaf(&[1., 2.])], fast)?);
     let single = Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
     fails(
         gradcheck(|x| Ok(vec![x[0].sin()?]), &[single]),
         &["must be float64 or complex128"],
+    );
+    // A step that changes what comes out.
+    let grows = |x: &[Tensor]| -> Result<Vec<Tensor>> {
+        let n = if x[0].select(0, 0)?.item::<f64>()? > 1.0 {
+            2usize
+        } else {
+            1
+        };
+        Ok(vec![x[0].sin()?.repeat([n])?])
+    };
+    fails(
+        gradcheck(grows, &[leaf(&[1., 2.])]),
+        &["gradcheck", "other shapes where input 0 changes"],
     );
     fails(
         gradcheck(|x| Ok(vec![x[0].detach()]), &[leaf(&[1.])]),
