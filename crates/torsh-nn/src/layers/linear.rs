@@ -1,7 +1,9 @@
 //! `Linear`.
 
+use torsh_core::attrs::NONE;
 use torsh_functional as F;
-use torsh_tensor::{Result, Tensor};
+use torsh_tensor::call::Arg;
+use torsh_tensor::{Result, Tensor, sparse};
 
 use crate::init::{self, KaimingOptions};
 use crate::layers::builder::builder;
@@ -14,6 +16,9 @@ use crate::{Module, layers};
 /// Takes `[.., in_features]` and gives `[.., out_features]`. `weight` is
 /// `[out_features, in_features]`; both it and `bias` are drawn uniformly over
 /// `1 / sqrt(in_features)` to either side.
+///
+/// `weight` may be a sparse tensor, as [`to_bsr`](crate::utils::prune::to_bsr) makes it: the product takes what is stored alone,
+/// and so does training, since the gradient of the weight has its pattern. This needs the feature `sparse` of the crate `torsh`.
 ///
 /// ```
 /// use torsh_nn::{Linear, ModuleExt};
@@ -120,7 +125,15 @@ impl Module for Linear {
     #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            F::linear(x, &self.weight, self.bias.as_deref())
+            let (weight, bias) = (self.weight.tensor(), self.bias.as_deref());
+            match weight.layout().is_strided() {
+                true => F::linear(x, weight, bias),
+                // The gradient of F::linear would be strided.
+                false => {
+                    let args = [Arg::T(x), Arg::T(weight), Arg::opt(bias)];
+                    sparse::call1("sparse.linear", &args, NONE)
+                }
+            }
         })
     }
 

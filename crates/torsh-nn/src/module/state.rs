@@ -476,6 +476,7 @@ fn compare<M: ModuleFields + ?Sized>(
     module: &M,
     own: &[(String, &Shared)],
     from: &StateDict,
+    way: Way,
 ) -> (IncompatibleKeys, Vec<String>) {
     let mut keys = IncompatibleKeys::default();
     let mut wrong = Vec::new();
@@ -488,6 +489,17 @@ fn compare<M: ModuleFields + ?Sized>(
                     "{name} is {} here and {} in the state dict",
                     tensor.shape(),
                     t.shape()
+                ));
+            }
+            Some(t)
+                if way == Way::Copy
+                    && t.layout() != tensor.layout()
+                    && !slot.is_uninitialized() =>
+            {
+                wrong.push(format!(
+                    "{name} has the layout {} here and {} in the state dict, which assign_state_dict takes over",
+                    tensor.layout(),
+                    t.layout()
                 ));
             }
             Some(t) if t.dtype().is_complex() && !tensor.dtype().is_complex() => {
@@ -545,7 +557,7 @@ pub(super) fn load<M: ModuleFields + ?Sized>(
 ) -> Result<IncompatibleKeys> {
     let from = &upgraded_state_dict(module, from)?;
     let own = state(module);
-    let (mut keys, wrong) = compare(module, &own, from);
+    let (mut keys, wrong) = compare(module, &own, from, Way::Copy);
     let late = !loaded_hooks(module).is_empty();
     refuse(module, &keys, wrong, options.strict && !late, Way::Copy)?;
     refuse_untied(module, from)?;
@@ -588,7 +600,7 @@ fn copy<M: ModuleFields + ?Sized>(
 pub(super) fn assign<M: Module + ?Sized>(module: &mut M, from: &StateDict) -> Result<()> {
     reachable("assign_state_dict", module)?;
     let from = &upgraded_state_dict(&*module, from)?;
-    let (mut keys, wrong) = compare(&*module, &state(&*module), from);
+    let (mut keys, wrong) = compare(&*module, &state(&*module), from, Way::Assign);
     let late = !loaded_hooks(&*module).is_empty();
     refuse(&*module, &keys, wrong, !late, Way::Assign)?;
     for parts in untied_by(&*module, from)? {
@@ -613,7 +625,7 @@ pub(super) fn assign<M: Module + ?Sized>(module: &mut M, from: &StateDict) -> Re
         let like = |own: &Tensor| {
             t.dtype() == own.dtype()
                 && t.device() == own.device()
-                && t.is_contiguous().is_ok_and(|yes| yes)
+                && (!t.layout().is_strided() || t.is_contiguous().is_ok_and(|yes| yes))
         };
         match field {
             FieldRef::Parameter(p) if like(p) && !p.is_uninitialized() => {

@@ -44,8 +44,9 @@
 
 mod method;
 
-use torsh_tensor::{NormOrd, Result, Tensor, TorshError, no_grad};
+use torsh_tensor::{NormOrd, Result, Tensor, TorshError, Value, no_grad, ops};
 
+use crate::Linear;
 use crate::module::{Buffer, FieldRef, Module, Parameter, walk};
 use crate::utils::reparametrize::{Reparametrized, masked, pruned_as, unpruned};
 pub use method::{Amount, PruningMethod};
@@ -582,6 +583,54 @@ pub fn global_unstructured_with(
 #[torsh_tensor::names_caller]
 pub fn remove<M: Module>(layer: Reparametrized<M>, name: &str) -> Result<M> {
     unpruned(layer, name)
+}
+
+/// Stores the weight of a layer in block sparse row format (BSR), in blocks of this many rows and columns. Blocks that are 0, as
+/// [`block_l1`] makes them, are neither stored nor multiplied from then on. PyTorch has no such function.
+///
+/// The layer computes the same as before. Its weight gets a gradient of its own pattern, and optimizers change the stored values
+/// alone, so training keeps the pattern. The parameter is a new one; an optimizer that has the old one refuses to step. The state
+/// dict has a sparse tensor, which `.pt` files hold; [`assign_state_dict`](crate::ModuleExt::assign_state_dict) also puts it
+/// into a layer whose weight is strided. Blocks of at least 8 rows and 8 columns are multiplied as wholes, and 32 by 32 is a good
+/// size; smaller ones are multiplied element by element.
+///
+/// ```
+/// use torsh_nn::utils::prune;
+/// use torsh_nn::{Linear, Module};
+/// use torsh_sparse::SparseExt;
+/// use torsh_tensor::{no_grad, tensor};
+/// let layer = Linear::builder(4, 2).bias(false).build()?;
+/// no_grad(|| layer.weight.copy_(&tensor![[1.0, -1.0, 0.0, 3.0], [1.0, 2.0, 0.0, 1.0]]))?;
+/// let layer = prune::block_l1(layer, "weight", 0.5, [2, 2])?;
+/// let mut layer = prune::remove(layer, "weight")?;
+/// prune::to_bsr(&mut layer, [2, 2])?;
+/// assert_eq!(layer.weight.values()?, tensor![[[1.0, -1.0], [1.0, 2.0]]]);
+/// assert_eq!(layer.forward(&tensor![[10.0, 1.0, 5.0, 5.0]])?, tensor![[9.0, 12.0]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// A weight that is not made of whole blocks, or without values; a program without the feature `sparse` of the crate `torsh`.
+#[torsh_tensor::names_caller]
+pub fn to_bsr(layer: &mut Linear, blocksize: [usize; 2]) -> Result<()> {
+    const OP: &str = "to_bsr";
+    let weight = &layer.weight;
+    if weight.is_uninitialized() || !weight.device().has_data() {
+        return Err(TorshError::invalid(
+            OP,
+            format!("there are no blocks to choose from: {}", weight.describe()),
+        )
+        .with_hint("give the layer its weight before"));
+    }
+    let args = [Value::from(&weight.detach()), Value::from(blocksize)];
+    let blocks = no_grad(|| ops::call("to_sparse_bsr", &args, &[])).map_err(|e| e.renamed(OP))?;
+    let [blocks] = &blocks.tensors()[..] else {
+        return Err(TorshError::failed(OP, "the conversion gave no tensor"));
+    };
+    let new = Parameter::with_requires_grad(blocks.clone(), weight.requires_grad())?;
+    weight.mark_replaced();
+    layer.weight = new;
+    Ok(())
 }
 
 /// Whether a module or one below it has a pruned parameter (`torch.nn.utils.prune.is_pruned`): a parameter `NAME_orig` and a
