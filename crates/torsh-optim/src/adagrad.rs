@@ -121,13 +121,9 @@ impl Algorithm for AdagradAlgorithm {
         let step = state.step.on_host()?;
         *step += 1;
         let step = *step as f64;
-        if !param.device().has_data() {
+        let Some(rows) = Rows::to_update(param, grad)? else {
             return Ok(());
-        }
-        let rows = Rows::of(grad)?;
-        if rows.len() == 0 {
-            return Ok(());
-        }
+        };
         let sum = rows.take(&state.sum)?.add_(&rows.grad.square()?)?;
         rows.put(&state.sum, &sum)?;
         let update = rows.grad.div(&sum.sqrt_()?.add_(o.eps)?)?;

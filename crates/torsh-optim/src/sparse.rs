@@ -130,6 +130,14 @@ impl Rows {
         })
     }
 
+    /// The rows of a gradient that a step writes; `None` where there is none, or the parameter has no data.
+    pub(crate) fn to_update(param: &Tensor, grad: &Tensor) -> Result<Option<Rows>> {
+        match param.device().has_data() {
+            true => Ok(Some(Rows::of(grad)?).filter(|rows| rows.len() > 0)),
+            false => Ok(None),
+        }
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.grad.dims().first().copied().unwrap_or(0)

@@ -6,6 +6,7 @@ mod averages;
 mod files;
 mod hooks;
 mod optimizers;
+mod pruned;
 mod scaler;
 mod schedulers;
 mod schedulers_by_group;
