@@ -443,5 +443,6 @@ pub fn run(group: &ProcessGroup) -> Result<()> {
     no_sync(group)?;
     unused(group)?;
     uneven(group)?;
-    errors(group)
+    errors(group)?;
+    crate::coo::run(group)
 }

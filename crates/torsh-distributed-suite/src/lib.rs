@@ -37,6 +37,7 @@ macro_rules! reports {
 
 pub mod checkpoint;
 pub mod collectives;
+pub mod coo;
 pub mod ddp;
 pub mod engine;
 pub mod fsdp;

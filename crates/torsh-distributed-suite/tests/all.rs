@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod collectives;
+mod coo;
 mod ddp;
 mod engine;
 mod fsdp;

@@ -4,12 +4,12 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 
 use torsh_nn::Parameter;
-use torsh_nn::utils::ClipGradNormOptions;
+use torsh_nn::utils::{ClipGradNormOptions, get_total_norm};
 use torsh_optim::{
     GradScaler, Optimizer, OptimizerHooks, OptimizerState, Param, ParamGroup, ScaledStep,
     StateValue,
 };
-use torsh_tensor::{DType, Device, NormOptions, Result, Tensor, TorshError, no_grad};
+use torsh_tensor::{DType, Device, NormOptions, Result, Tensor, TorshError, no_grad, sparse};
 
 use crate::fsdp::owner;
 use crate::{ProcessGroup, ReduceOp};
@@ -97,7 +97,11 @@ pub fn clip_grad_norm_with<P: Borrow<Parameter>>(
             let mut sum = 0.0;
             if let Some(g) = parameter.tensor().grad() {
                 if g.numel() > 0 && g.device() != Device::Meta {
-                    let norm = g.norm_with(NormOptions::default().p(p))?.item::<f64>()?;
+                    let norm = match g.layout().is_strided() {
+                        true => g.norm_with(NormOptions::default().p(p))?,
+                        false => get_total_norm([&g], p, false)?,
+                    };
+                    let norm = norm.item::<f64>()?;
                     sum = if infinite { norm } else { norm.powf(p) };
                 }
                 grads.push(g);
@@ -137,7 +141,11 @@ pub fn clip_grad_norm_with<P: Borrow<Parameter>>(
         let total = Tensor::scalar(total as f32, DType::F32, Device::Cpu)?;
         let scale = total.add(1e-6)?.reciprocal()?.mul(max_norm)?.minimum(1.0)?;
         for g in grads {
-            g.mul_(&scale)?;
+            match g.layout().is_strided() {
+                true => g.mul_(&scale)?,
+                // Of a sparse gradient what is stored, which is its memory.
+                false => sparse::values(&g.detach())?.mul_(&scale)?,
+            };
         }
         Ok(total)
     })

@@ -7,6 +7,7 @@ mod join_options;
 mod options;
 mod powersgd;
 mod reducer;
+mod sparse;
 mod stage;
 #[cfg(test)]
 mod tests;
@@ -194,6 +195,30 @@ tuples!(A 0, B 1, C 2, D 3);
 /// not come through this type's `forward` are errors that name the parameters.
 ///
 /// A stage of a pipeline may be one: [`PipelineStage`](crate::PipelineStage) then averages once in a step.
+///
+/// A COO gradient stays one, as that of an [`Embedding`](torsh_nn::Embedding) with `sparse`. The average has the elements of
+/// all ranks and is coalesced. Each rank may have another number of elements, or none. If some rank's gradient of the
+/// parameter is strided, the average is. Such parameters are in no bucket, so communication hooks do not see their
+/// gradients. The ranks tell one another which they are in the first step, whose gradients therefore travel at its end.
+///
+/// ```
+/// # use torsh_sparse as _;
+/// use torsh_distributed::{DistributedDataParallel, spawn};
+/// use torsh_nn::{Embedding, Module};
+/// use torsh_tensor::{sparse::values, tensor};
+///
+/// let averages = spawn(2, |group| {
+///     let table = Embedding::builder(100, 1).sparse(true).build()?;
+///     let ddp = DistributedDataParallel::new(table, group.rank())?;
+///     let rows = if group.rank() == 0 { tensor![7] } else { tensor![9, 7] };
+///     ddp.forward(&rows)?.sum()?.backward()?;
+///     // Of the rows 7 and 9.
+///     let grad = ddp.module().weight.grad().expect("backward ran");
+///     values(&grad)?.to_vec::<f32>()
+/// })?;
+/// assert_eq!(averages, [[1.0, 0.5], [1.0, 0.5]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Module)]
 pub struct DistributedDataParallel<M: Module> {
     module: M,
@@ -303,7 +328,8 @@ impl<M: Module> DistributedDataParallel<M> {
     }
 
     /// The names of the parameters of each bucket, in the order in which they are sent. The first step sends them in the
-    /// reverse order of the parameters, the others in the order in which gradients came in the first.
+    /// reverse order of the parameters, the others in the order in which gradients came in the first. Parameters with COO
+    /// gradients leave the buckets in the first step.
     ///
     /// ```
     /// use torsh_distributed::{DistributedDataParallel, spawn};

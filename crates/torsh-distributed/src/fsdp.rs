@@ -128,6 +128,9 @@ impl FullyShardOptions {
 /// its unit has one. `torch.autograd.grad` through the module adds to the pieces' gradients too. A rank that fails within
 /// forward may leave whole parameters in the module's place; the next forward, or [`FullyShard::reshard`], takes them back.
 ///
+/// Gradients are strided: a backward pass that gives a COO gradient, as an [`Embedding`](torsh_nn::Embedding) with `sparse`
+/// does, is an error that names the parameter.
+///
 /// A module's input that is used outside of it as well, and more than once within, gets its gradient in another order of
 /// additions than without sharding: the last bit may differ.
 ///
@@ -522,6 +525,7 @@ pub(crate) fn shard<M: Module + ?Sized>(
             p.whole.set_requires_grad(true)?;
         }
         if let Some(grad) = old.grad() {
+            p.check_layout(&name, &grad)?;
             let n = old.numel();
             let (start, own) = (p.rows.start * p.rows.width, p.rows.own * p.rows.width);
             let own = grad.detach().reshape([n])?.narrow(0, start, own)?.copy()?;

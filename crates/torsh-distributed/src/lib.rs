@@ -7,6 +7,7 @@ pub mod checkpoint;
 mod clip;
 mod collectives;
 mod comm;
+mod coo;
 mod data_parallel;
 mod ddp;
 #[doc(hidden)]

@@ -71,6 +71,28 @@ impl ProcessGroup {
                 Tensor::empty(&shape, dtype, device)
             })
             .collect::<Result<_>>()?;
+        self.all_gather_to(caller, x, outs)
+    }
+
+    /// [`ProcessGroup::all_gather`] of tensors of one dimension and one dtype whose lengths all ranks know.
+    #[track_caller]
+    pub(crate) fn all_gather_flat(&self, t: &Tensor, lengths: &[usize]) -> Result<Vec<Tensor>> {
+        let x = Operand::new("all_gather", t, false, self)?;
+        let outs = lengths
+            .iter()
+            .map(|&n| Tensor::zeros([n], t.dtype(), t.device()))
+            .collect::<Result<_>>()?;
+        self.all_gather_to(Location::caller(), x, outs)
+    }
+
+    /// Fills the tensors with those of all ranks.
+    fn all_gather_to(
+        &self,
+        caller: &'static Location<'static>,
+        x: Operand,
+        outs: Vec<Tensor>,
+    ) -> Result<Vec<Tensor>> {
+        const OP: &str = "all_gather";
         let into = Operand::all(OP, &outs, true, self)?;
         let text = |seq| {
             format!(

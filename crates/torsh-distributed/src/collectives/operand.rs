@@ -38,6 +38,16 @@ impl Operand {
         write: bool,
         group: &ProcessGroup,
     ) -> Result<Operand> {
+        if !t.layout().is_strided() {
+            let message = format!(
+                "{} has the layout {}, and engines carry strided tensors",
+                t.describe(),
+                t.layout()
+            );
+            return Err(TorshError::invalid(op, message).with_hint(
+                "send its indices and its values, or what to_dense() gives; DistributedDataParallel averages COO gradients",
+            ));
+        }
         let is_meta = t.device() == Device::Meta;
         let fake = group.node().is_fake();
         if t.device() != Device::Cpu && !(is_meta && fake) {

@@ -147,12 +147,12 @@ pub(super) fn assign(order: &[usize], slots: &[Slot], first: usize, cap: usize) 
     done.into_iter().map(|p| Bucket::new(p, slots)).collect()
 }
 
-/// For each slot, its bucket and its position there.
-pub(super) fn positions(buckets: &[Bucket], slots: usize) -> Vec<(usize, usize)> {
-    let mut out = vec![(0, 0); slots];
+/// For each slot, its bucket and its position there, where it is in one.
+pub(super) fn positions(buckets: &[Bucket], slots: usize) -> Vec<Option<(usize, usize)>> {
+    let mut out = vec![None; slots];
     for (b, bucket) in buckets.iter().enumerate() {
         for (at, &i) in bucket.params.iter().enumerate() {
-            out[i] = (b, at);
+            out[i] = Some((b, at));
         }
     }
     out

@@ -4,6 +4,7 @@
 //! calls `arrived` once its gradient is added up. The gradient is copied into its bucket, of which it becomes a view. Full
 //! buckets are sent in their order, which is the same on all ranks. When the last is on its way, the same call waits for
 //! all of them: the optimizer that follows reads averages.
+//! `sparse.rs` has what is different for COO gradients.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use torsh_tensor::{
     DType, Device, Node, Result, Shared, Tensor, TorshError, is_grad_enabled, no_grad_guard,
 };
 
+use crate::coo::Form;
 use crate::group::ProcessGroup;
 use crate::reduce::ReduceOp;
 use crate::work::Work;
@@ -26,6 +28,10 @@ use super::join_options::JoinOptions;
 use super::options::Options;
 
 pub(super) const OP: &str = "DistributedDataParallel";
+
+/// What a rank says of a parameter that has a COO gradient in this step and is in a bucket; of others 1 or 0, whether it
+/// used them.
+pub(super) const LATE: i32 = 2;
 
 /// Where a step is.
 enum Phase {
@@ -62,9 +68,15 @@ pub(super) struct Joined {
 
 pub(super) struct State {
     phase: Phase,
-    buckets: Vec<Bucket>,
-    place: Vec<(usize, usize)>,
+    pub(super) buckets: Vec<Bucket>,
+    pub(super) place: Vec<Option<(usize, usize)>>,
+    /// Which parameters have COO gradients, and are in no bucket; `None` until the ranks told one another.
+    pub(super) coo: Option<Vec<bool>>,
+    /// Which parameters in buckets have one in this step on this rank.
+    pub(super) late: Vec<usize>,
     ready: Vec<bool>,
+    /// How many gradients of the step are not there yet.
+    left: usize,
     /// The next bucket to send.
     next: usize,
     pending: Vec<(usize, CommStep)>,
@@ -126,7 +138,10 @@ impl Reducer {
             phase: Phase::Fresh,
             place: positions(&buckets, n),
             buckets,
+            coo: None,
+            late: Vec::new(),
             ready: vec![false; n],
+            left: n,
             next: 0,
             pending: Vec::new(),
             order: Vec::new(),
@@ -322,6 +337,15 @@ impl Reducer {
             .filter(|i| *i < n && !std::mem::replace(&mut seen[*i], true))
             .collect();
         order.extend((0..n).rev().filter(|i| !seen[*i]));
+        self.assign(s, order);
+        Ok(())
+    }
+
+    /// Buckets of the parameters in this order, without those that have COO gradients.
+    pub(super) fn assign(&self, s: &mut State, mut order: Vec<usize>) {
+        if let Some(coo) = &s.coo {
+            order.retain(|i| !coo[*i]);
+        }
         let (first, cap) = (
             self.options.first_bucket_bytes,
             self.options.bucket_cap_bytes,
@@ -333,10 +357,9 @@ impl Reducer {
                 .zip(&s.buckets)
                 .all(|(a, b)| a.params == b.params);
         if !same {
-            s.place = positions(&buckets, n);
+            s.place = positions(&buckets, self.slots.len());
             s.buckets = buckets;
         }
-        Ok(())
     }
 
     /// What comes after a model ran.
@@ -372,6 +395,8 @@ impl Reducer {
 
     fn reset(&self, s: &mut State) {
         s.ready.fill(false);
+        s.left = self.slots.len();
+        s.late.clear();
         s.next = 0;
         s.pending.clear();
         s.usage = None;
@@ -497,17 +522,36 @@ impl Reducer {
         Ok(())
     }
 
-    /// Puts a gradient into its bucket.
+    /// A gradient is there, or known to be none.
     fn mark(&self, s: &mut State, i: usize) -> Result<()> {
         s.ready[i] = true;
-        let (b, at) = s.place[i];
-        s.buckets[b].left -= 1;
-        if self.alone(s) {
-            return Ok(());
+        s.left -= 1;
+        match self.alone(s) || s.coo.is_none() {
+            true => Ok(()),
+            false => self.fill(s, i),
         }
+    }
+
+    /// Puts a gradient into its bucket.
+    pub(super) fn fill(&self, s: &mut State, i: usize) -> Result<()> {
+        let Some((b, at)) = s.place[i] else {
+            return Ok(());
+        };
+        s.buckets[b].left -= 1;
         let view = s.buckets[b].view(at)?;
-        let tensor = &self.slots[i].tensor;
+        let Slot { name, tensor, .. } = &self.slots[i];
         match tensor.grad() {
+            Some(g) if Form::of(OP, name, Some(&g))?.is_coo() => {
+                if !self.tells_usage(s) {
+                    return Err(TorshError::invalid(
+                        OP,
+                        format!("the gradient of {name} has the layout {}, which no rank's had in the first step", g.layout()),
+                    )
+                    .with_hint("let its gradients have one layout in all steps, or wrap with find_unused_parameters(true), with which ranks tell one another the layouts in each step"));
+                }
+                s.late.push(i);
+                view.zero_()?;
+            }
             Some(g) if g.shares_storage(&view) && g.storage_offset() == view.storage_offset() => {}
             Some(g) => {
                 view.copy_(&g.detach())?;
@@ -523,29 +567,38 @@ impl Reducer {
         Ok(())
     }
 
-    /// Sends the buckets that are full, in order; after the last, waits for all.
+    /// Sends the buckets that are full, in order; after the last gradient, waits for all.
     fn send(&self, s: &mut State) -> Result<()> {
-        while s.next < s.buckets.len() && s.buckets[s.next].left == 0 {
-            self.launch(s)?;
+        if !self.alone(s) {
+            if s.coo.is_none() {
+                if s.left > 0 {
+                    return Ok(());
+                }
+                self.learn(s, true)?;
+            }
+            while s.next < s.buckets.len() && s.buckets[s.next].left == 0 {
+                self.launch(s)?;
+            }
         }
-        if s.next < s.buckets.len() {
-            return Ok(());
+        match s.left {
+            0 => self.finish(s),
+            _ => Ok(()),
         }
-        self.finish(s)
+    }
+
+    /// By how many ranks sums are divided, where it is not by all.
+    pub(super) fn active(&self, s: &State) -> Option<usize> {
+        let join = s.join.as_ref()?;
+        let some = join.active.len() < self.group.size();
+        (some && !join.options.divide_by_initial_world_size).then_some(join.active.len())
     }
 
     /// Sends the next bucket.
     fn launch(&self, s: &mut State) -> Result<()> {
         let index = s.next;
         s.next += 1;
-        if self.alone(s) {
-            return Ok(());
-        }
         let buffer = s.buckets[index].flat()?;
-        let active = s.join.as_ref().and_then(|j| {
-            let some = j.active.len() < self.group.size();
-            (some && !j.options.divide_by_initial_world_size).then_some(j.active.len())
-        });
+        let active = self.active(s);
         let bucket = GradBucket {
             index,
             is_last: index + 1 == s.buckets.len(),
@@ -585,21 +638,38 @@ impl Reducer {
         Ok(())
     }
 
-    /// Waits for all buckets, and gives unused parameters the other ranks' gradients.
+    /// Waits for all buckets, collects COO gradients, and gives unused parameters the other ranks' gradients.
     fn finish(&self, s: &mut State) -> Result<()> {
-        let tells = self.tells_usage(s) && !self.alone(s);
-        if tells {
-            let used: Vec<i32> = s.used.iter().map(|u| i32::from(*u)).collect();
+        if !self.alone(s) {
+            self.average(s)?;
+        }
+        if self.options.static_graph {
+            s.usage_known = true;
+        }
+        s.used.fill(false);
+        s.phase = Phase::Done;
+        self.end_first(s);
+        Ok(())
+    }
+
+    /// Gives each parameter that a rank used the average of its gradients.
+    fn average(&self, s: &mut State) -> Result<()> {
+        if self.tells_usage(s) {
+            let mut used: Vec<i32> = s.used.iter().map(|u| i32::from(*u)).collect();
+            s.late.iter().for_each(|&i| used[i] = LATE);
             self.tell_usage(s, &used)?;
         }
         self.drive(s)?;
         let used = self.usage(s)?;
+        let collected = self.collect_coo(s, used.as_deref(), true)?;
         for (i, slot) in self.slots.iter().enumerate() {
-            let somewhere = used.as_ref().map_or(s.used[i], |u| u[i]);
-            if self.alone(s) || !somewhere {
+            let somewhere = used.as_ref().map_or(s.used[i], |u| u[i] > 0);
+            let (Some((b, at)), true) = (s.place[i], somewhere) else {
+                continue;
+            };
+            if collected.iter().any(|(other, _)| *other == i) {
                 continue;
             }
-            let (b, at) = s.place[i];
             let (tensor, view) = (&slot.tensor, s.buckets[b].view(at)?);
             match tensor.grad() {
                 _ if self.options.gradient_as_bucket_view => {
@@ -613,13 +683,7 @@ impl Reducer {
                 None => tensor.set_grad(Some(view.copy()?))?,
             }
         }
-        if self.options.static_graph {
-            s.usage_known = true;
-        }
-        s.used.fill(false);
-        s.phase = Phase::Done;
-        self.end_first(s);
-        Ok(())
+        self.keep_coo(s, collected)
     }
 
     /// After the first step the order is known, unless each step has its own.
@@ -665,8 +729,8 @@ impl Reducer {
         Ok(())
     }
 
-    /// Which parameters any rank used, where the ranks told one another.
-    fn usage(&self, s: &mut State) -> Result<Option<Vec<bool>>> {
+    /// How far any rank used the parameters, where the ranks told one another.
+    fn usage(&self, s: &mut State) -> Result<Option<Vec<i32>>> {
         let Some((t, work)) = s.usage.take() else {
             return Ok(None);
         };
@@ -676,13 +740,16 @@ impl Reducer {
         if !has_data(&t) {
             return Ok(None);
         }
-        Ok(Some(t.to_vec::<i32>()?.iter().map(|u| *u > 0).collect()))
+        t.to_vec::<i32>().map(Some)
     }
 
     /// A step of the others on a rank that has no more inputs: sends zeros.
     pub(super) fn shadow(&self, s: &mut State) -> Result<()> {
         let _quiet = no_grad_guard();
         self.reset(s);
+        if s.coo.is_none() {
+            self.learn(s, false)?;
+        }
         while s.next < s.buckets.len() {
             let next = s.next;
             s.buckets[next].flat()?.zero_()?;
@@ -692,7 +759,9 @@ impl Reducer {
             self.tell_usage(s, &vec![0; self.slots.len()])?;
         }
         self.drive(s)?;
-        self.usage(s)?;
+        let used = self.usage(s)?;
+        let collected = self.collect_coo(s, used.as_deref(), false)?;
+        self.keep_coo(s, collected.into_iter().map(|(i, _)| (i, None)).collect())?;
         if self.options.static_graph {
             s.usage_known = true;
         }

@@ -1,5 +1,6 @@
-use torsh_nn::{BatchNorm1d, Linear, Module, ModuleExt, sequential};
+use torsh_nn::{BatchNorm1d, Embedding, Linear, Module, ModuleExt, sequential};
 use torsh_optim::{AdamW, Optimizer, SGD};
+use torsh_sparse::SparseExt;
 use torsh_tensor::{DType, Device, Result, Tensor, ones, tensor};
 
 use super::*;
@@ -164,6 +165,119 @@ fn ddp_join_divides_by_those_that_train() {
             Ok(())
         })
     });
+}
+
+/// The indices and values of the gradient of a table.
+fn stored(table: &Embedding) -> Result<(Tensor, Vec<f32>)> {
+    let grad = table.weight.grad().expect("a gradient");
+    Ok((grad.indices()?, grad.values()?.to_vec::<f32>()?))
+}
+
+#[test]
+fn ddp_averages_coo_gradients_beside_the_buckets() {
+    on([1, 2], |g| {
+        let table = || Embedding::builder(5, 1).sparse(true).build();
+        let rows = [tensor![1, 1], tensor![4, 1]];
+        let gradient = |ddp: &DistributedDataParallel<Embedding>| {
+            let y = ddp.forward(&rows[g.rank()])?;
+            y.mul(1.001)?.sum()?.backward()?;
+            stored(ddp.module())
+        };
+        let indices = match g.size() {
+            1 => tensor![[1]],
+            _ => tensor![[1, 4]],
+        };
+        // The hook does not see them.
+        let hooked = DistributedDataParallel::builder(table()?)
+            .process_group(g)
+            .build()?;
+        hooked.register_comm_hook(CompressHook::bf16())?;
+        let a = 1.001f32;
+        let values = match g.size() {
+            1 => vec![2.0 * a],
+            _ => vec![(2.0 * a + a) / 2.0, a / 2.0],
+        };
+        assert_eq!(gradient(&hooked)?, (indices.clone(), values));
+        assert!(hooked.buckets().is_empty());
+        // They are sent in the dtype of the others.
+        let policy = DdpMixedPrecision::new().reduce_dtype(DType::BF16);
+        let small = DistributedDataParallel::builder(table()?)
+            .process_group(g)
+            .mixed_precision(policy)
+            .build()?;
+        let values = match g.size() {
+            1 => vec![2.0],
+            _ => vec![1.5, 0.5],
+        };
+        assert_eq!(gradient(&small)?, (indices, values));
+        Ok(())
+    });
+}
+
+#[test]
+fn ddp_coo_gradients_are_clipped() {
+    on([2], |g| {
+        let table = Embedding::builder(5, 1).sparse(true).build()?;
+        let ddp = DistributedDataParallel::new(table, g.rank())?;
+        let rows = [tensor![1, 1], tensor![4, 1]];
+        ddp.forward(&rows[g.rank()])?.sum()?.backward()?;
+        assert_eq!(stored(ddp.module())?.1, [1.5, 0.5]);
+        let norm = crate::clip_grad_norm_(ddp.parameters(), 0.5)?.item::<f32>()?;
+        assert!((norm - 2.5f32.sqrt()).abs() < 1e-6, "{norm}");
+        let clipped = stored(ddp.module())?.1;
+        for (now, before) in clipped.iter().zip([1.5, 0.5]) {
+            assert!((now - before * 0.5 / norm).abs() < 1e-6, "{clipped:?}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn ddp_join_divides_coo_gradients_by_those_that_train() {
+    on([3], |g| {
+        let table = Embedding::builder(5, 1).sparse(true).build()?;
+        let ddp = DistributedDataParallel::new(table, g.rank())?;
+        let options = JoinOptions::new().divide_by_initial_world_size(false);
+        join_with(&ddp, options, || {
+            if g.rank() > 0 {
+                let rows = tensor![g.rank() as i64, 2];
+                ddp.forward(&rows)?.sum()?.backward()?;
+                assert_eq!(stored(ddp.module())?, (tensor![[1, 2]], vec![0.5, 1.5]));
+            }
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn ddp_collects_coo_gradients_of_a_fake_rank() {
+    let run = || -> Result<()> {
+        let group = crate::init::fake(5, 64)?;
+        let table = Embedding::builder(1000, 4)
+            .sparse(true)
+            .device(Device::Meta)
+            .build()?;
+        let ddp = DistributedDataParallel::builder(table)
+            .process_group(&group)
+            .build()?;
+        let rows = Tensor::zeros([3], DType::I64, Device::Meta)?;
+        for _ in 0..2 {
+            ddp.zero_grad();
+            group.reset_stats();
+            ddp.forward(&rows)?.sum()?.backward()?;
+        }
+        // The others are taken to have as many elements.
+        let grad = ddp.module().weight.grad().expect("a gradient");
+        assert_eq!((grad.is_sparse(), grad.nnz()?), (true, 3 * 64));
+        // Indices and values, and nothing of the size of the table.
+        let kinds = group.stats().kinds;
+        assert_eq!(kinds["all_gather"].operations, 2);
+        assert!(!kinds.contains_key("all_reduce"));
+        Ok(())
+    };
+    if let Err(e) = run() {
+        panic!("{e}");
+    }
 }
 
 /// PyTorch's losses of two ranks with gloo, made by tests/data/ddp_traces.py.

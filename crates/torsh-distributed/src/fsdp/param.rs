@@ -249,6 +249,22 @@ impl ShardedParam {
         }
     }
 
+    /// Refuses a gradient of the whole that is not strided: ranks add up pieces of its rows.
+    pub(crate) fn check_layout(&self, module: &str, grad: &Tensor) -> Result<()> {
+        if grad.layout().is_strided() {
+            return Ok(());
+        }
+        Err(TorshError::invalid(
+            "fully_shard",
+            format!(
+                "the gradient of the parameter {} of {module} has the layout {}, and pieces are added up of strided gradients",
+                self.name,
+                grad.layout()
+            ),
+        )
+        .with_hint("leave sparse at false in Embedding and EmbeddingBag, and sparse_grad in gather; or train the model with DistributedDataParallel, which averages COO gradients"))
+    }
+
     /// A gradient of the whole, flat, with zeros up to the room of all pieces, in `dtype` and where the pieces are.
     pub(crate) fn flat_grad(&self, grad: Option<Tensor>, dtype: DType) -> Result<Tensor> {
         let (room, device) = (self.room, self.padded.device());

@@ -4,6 +4,7 @@ use torsh_core::random::LocalGenerator;
 use torsh_nn::construct::Construction;
 use torsh_nn::{Embedding, Hooks, Linear, Module, ModuleExt};
 use torsh_optim::{AdamW, GradScaler, Optimizer, SGD};
+use torsh_sparse as _;
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError, tensor};
 
 use crate::{
@@ -79,6 +80,56 @@ fn model(vocabulary: usize, width: usize, inner: usize, blocks: usize) -> Result
         head: linear(width, vocabulary)?,
         hooks: Hooks::new(),
     })
+}
+
+#[test]
+fn coo_gradients_are_refused_by_name() {
+    let run = |g: crate::ProcessGroup| -> Result<()> {
+        let mesh = DeviceMesh::new(&[2], &["dp"])?;
+        let refused = |backward: Result<()>, name: &str| {
+            let e = backward.expect_err("a COO gradient").to_string();
+            for words in [
+                "fully_shard",
+                name,
+                "torch.sparse_coo",
+                "DistributedDataParallel",
+            ] {
+                assert!(e.contains(words), "{words} is not in: {e}");
+            }
+        };
+        let sparse = || Embedding::builder(6, 2).sparse(true).build();
+        let mut table = sparse()?;
+        let handle = fully_shard(&mut table, &mesh, FullyShardOptions::default())?;
+        let rows = tensor![g.rank() as i64, 4];
+        refused(
+            table.forward(&rows)?.sum()?.backward(),
+            "parameter weight of Embedding",
+        );
+        assert!(!table.weight.has_grad());
+        // Also where it would be reduced later.
+        let quiet = handle.no_sync();
+        refused(
+            table.forward(&rows)?.sum()?.backward(),
+            "parameter weight of Embedding",
+        );
+        drop(quiet);
+        let mut net = model(6, 2, 3, 1)?;
+        net.embedding = sparse()?;
+        fully_shard(&mut net.blocks[0], &mesh, FullyShardOptions::default())?;
+        fully_shard(&mut net, &mesh, FullyShardOptions::default())?;
+        refused(
+            net.forward(&rows)?.sum()?.backward(),
+            "embedding.weight of Model",
+        );
+        // A gradient from before it is sharded.
+        let mut trained = sparse()?;
+        trained.forward(&rows)?.sum()?.backward()?;
+        let sharded = fully_shard(&mut trained, &mesh, FullyShardOptions::default());
+        refused(sharded.map(drop), "parameter weight of Embedding");
+        assert!(trained.weight.grad().is_some_and(|g| g.is_sparse()));
+        Ok(())
+    };
+    spawn(2, run).expect("the ranks end");
 }
 
 #[test]

@@ -472,7 +472,7 @@ impl Unit {
             let _counted = Counted::new(self, &root);
             self.gather()?;
             root.prefetch_backward(number)?;
-            if let Err(e) = pass() {
+            if let Err(e) = pass().and_then(|()| self.check_layouts()) {
                 // What has come so far is no gradient of anything.
                 for u in root.family() {
                     for p in u.params().iter() {
@@ -503,6 +503,15 @@ impl Unit {
             }
         }
         root.finish_reducing(if ends || number.is_none() { 0 } else { 1 })
+    }
+
+    /// Refuses gradients of the wholes that cannot be reduced.
+    fn check_layouts(&self) -> Result<()> {
+        let params = self.params();
+        params.iter().try_for_each(|p| match p.whole.grad() {
+            Some(grad) => p.check_layout(&self.name, &grad),
+            None => Ok(()),
+        })
     }
 
     /// Begins to reduce the gradients of the wholes, where there are any. A parameter that got none while others did
