@@ -13,12 +13,14 @@ mod make;
 pub mod memory;
 pub mod models;
 pub mod science;
+mod sparse;
 pub mod spec;
 pub mod suite;
 pub mod sweep;
 mod text;
 pub mod tune;
 mod vision;
+mod workload;
 
 use harness::Suite;
 use inputs::Layout;
@@ -62,6 +64,32 @@ mod tests {
                 "exp_1000000",
                 "exp_16000000",
                 "autograd_chain100"
+            ]
+        );
+    }
+
+    /// What selects the rows of sparse tensors on PyTorch's side selects the same rows here, and no other ones.
+    #[test]
+    fn the_rows_of_sparse_tensors_are_those_of_both_sides() {
+        let parts = [
+            "spmm", "spmv", "spgemm", "sampled", "coalesce", "csr", "coo", "sparse",
+        ];
+        assert_eq!(
+            lines(Mode::List, &parts),
+            [
+                "spmm_csr_10000_1e6_x64",
+                "spmm_csr_100000_1e6_x32",
+                "spmm_csr_1024_dense10pct_x1024",
+                "spmv_csr_100000_1e6",
+                "spmm_coo_10000_1e6_x64",
+                "spgemm_csr_10000_1e5",
+                "sampled_addmm_csr_4096_1e5_k64",
+                "spmm_csr_fwd_bwd_10000_1e6_x64",
+                "coalesce_1000000",
+                "dense_to_csr_2048_1pct",
+                "csr_to_dense_2048_1pct",
+                "coo_add_1e6",
+                "sparse_softmax_coo_10000_1e6",
             ]
         );
     }

@@ -6,15 +6,22 @@ use torsh_nn::functional::{
     ScaledDotProductAttentionOptions,
 };
 use torsh_nn::{BatchNorm2d, Linear, Module, ModuleExt, Padding};
-use torsh_optim::{Adam, Optimizer, ParamOrGroup, SGD};
+use torsh_optim::{Adam, Optimizer, ParamOrGroup, SGD, SparseAdam};
+use torsh_sparse::{Pattern, from_values};
 use torsh_tensor::{DType, Device, Result, Tensor, grad, inference_mode};
 
 use crate::inputs::{Layout, laid_out, randint, randn};
 use crate::models::Model;
 use crate::spec::{Attention, BlockAttention, Conv, Op, Out, Rule, Spec, Workload};
 
-/// The workload that `spec` says, with new inputs.
-pub(crate) fn make(spec: &Spec, layout: Layout) -> Result<Workload> {
+impl Spec {
+    /// The workload with new inputs, those that it computes with laid out as said.
+    pub fn make(&self, layout: Layout) -> Result<Workload> {
+        make(self, layout)
+    }
+}
+
+fn make(spec: &Spec, layout: Layout) -> Result<Workload> {
     let x = |shape: &[usize]| laid_out(shape, layout);
     let (f32, cpu) = (DType::F32, Device::Cpu);
     Ok(match *spec {
@@ -190,6 +197,26 @@ pub(crate) fn make(spec: &Spec, layout: Layout) -> Result<Workload> {
             p.set_grad(Some(g.clone()))?;
             let optimizer = optimizer(rule, vec![p.clone()])?;
             Workload::new([g], move |_| optimizer.step()).with_state(vec![p])
+        }
+        Spec::StepRows {
+            rows,
+            width,
+            touched,
+        } => {
+            let p = randn(&[rows, width])?.requires_grad_(true);
+            let optimizer = SparseAdam::new([&p], 1e-3)?;
+            let inputs = [
+                randint(rows as i64, &[1, touched])?,
+                randn(&[touched, width])?,
+            ];
+            let table = p.clone();
+            let step = move |[index, values]: &[Tensor; 2]| {
+                // A pattern of its own each time: what a step derives from the indices is not kept for the next one.
+                let pattern = Pattern::coo(&[rows, width], index, false)?;
+                table.set_grad(Some(from_values(&pattern, values)?))?;
+                optimizer.step()
+            };
+            Workload::new(inputs, step).with_state(vec![p])
         }
         Spec::Science(ref row) => row.make(layout)?,
         Spec::Train {

@@ -1,4 +1,4 @@
-//! Workloads of Fourier transforms, linear algebra and special functions as rows of a table.
+//! Workloads as rows of a table, and those of Fourier transforms, linear algebra and special functions.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use torsh_special as special;
 use torsh_tensor::{DType, Device, Result, StftOptions, Tensor, fft, grad, signal};
 
 use crate::inputs::{Layout, laid_out, rand, randn};
-use crate::spec::{Out, Workload};
+use crate::workload::{Out, Workload};
 
 /// An input of a row.
 #[derive(Clone, Debug)]
@@ -43,13 +43,34 @@ pub struct Row {
     name: String,
     inputs: Vec<Input>,
     call: fn(&[Tensor]) -> Result<Out>,
+    flops: usize,
     bytes: usize,
 }
 
 impl Row {
+    pub(crate) fn new(
+        name: impl Into<String>,
+        inputs: impl Into<Vec<Input>>,
+        [flops, bytes]: [usize; 2],
+        call: fn(&[Tensor]) -> Result<Out>,
+    ) -> Row {
+        Row {
+            name: name.into(),
+            inputs: inputs.into(),
+            call,
+            flops,
+            bytes,
+        }
+    }
+
     /// The name of the workload.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Operations that a call must make, a multiply-add counting two; 0 where that says nothing.
+    pub fn flops(&self) -> usize {
+        self.flops
     }
 
     /// The least number of bytes that a call reads and writes; 0 where that says nothing.
@@ -59,8 +80,7 @@ impl Row {
 
     /// The same call on small inputs: a size becomes its binary logarithm, so equal sizes stay equal.
     pub fn small(&self) -> Row {
-        let log = |n: &usize| n.ilog2().max(1) as usize;
-        let logs = |shape: &[usize]| shape.iter().map(log).collect::<Vec<_>>();
+        let logs = |shape: &[usize]| shape.iter().map(|&n| logarithm(n)).collect::<Vec<_>>();
         let small = |input: &Input| match input {
             // A signal must be longer than half a window.
             Normal(_) if self.name.starts_with("stft") => Normal(vec![2, 500]),
@@ -70,8 +90,8 @@ impl Row {
             Symmetric(shape) => Symmetric(logs(shape)),
             Definite(shape) => Definite(logs(shape)),
             DefiniteLeaf(shape) => DefiniteLeaf(logs(shape)),
-            Lower(n) => Lower(log(n)),
-            Uniform(n) => Uniform(log(n)),
+            Lower(n) => Lower(logarithm(*n)),
+            Uniform(n) => Uniform(logarithm(*n)),
             Hann(n) => Hann(*n),
             Made(make, _) => Made(*make, true),
         };
@@ -106,6 +126,11 @@ impl PartialEq for Row {
     }
 }
 
+/// The size that [`Row::small`] has in the place of `n`.
+pub(crate) fn logarithm(n: usize) -> usize {
+    n.ilog2().max(1) as usize
+}
+
 fn build(input: &Input, layout: Layout) -> Result<Tensor> {
     let identity = |n: usize| Tensor::eye(n, DType::F32, Device::Cpu);
     let definite = |shape: &[usize]| {
@@ -130,15 +155,12 @@ fn build(input: &Input, layout: Layout) -> Result<Tensor> {
     }
 }
 
-/// Every row, in the order in which they run.
-pub fn rows() -> Vec<Row> {
-    let mut all = Vec::new();
-    transforms(&mut all);
-    matrices(&mut all);
-    solvers(&mut all);
-    functions(&mut all);
-    crate::vision::rows(&mut all);
-    all
+/// The rows.
+pub(crate) fn rows(all: &mut Vec<Row>) {
+    transforms(all);
+    matrices(all);
+    solvers(all);
+    functions(all);
 }
 
 pub(crate) fn add(
@@ -148,12 +170,7 @@ pub(crate) fn add(
     bytes: usize,
     call: fn(&[Tensor]) -> Result<Out>,
 ) {
-    all.push(Row {
-        name: name.into(),
-        inputs: inputs.into(),
-        call,
-        bytes,
-    });
+    all.push(Row::new(name, inputs, [0, bytes], call));
 }
 
 /// One result.

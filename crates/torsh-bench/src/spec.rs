@@ -1,11 +1,11 @@
 //! Specifications of workloads as data. The suite, the sweep, the limits and the tests run the same
 //! computation at different sizes.
 
-use torsh_tensor::{DType, Result, Tensor};
+use torsh_tensor::DType;
 
-use crate::inputs::Layout;
 use crate::models::Model;
 use crate::science::Row;
+pub use crate::workload::{Out, Workload};
 
 /// A function of every element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,91 +247,22 @@ pub enum Spec {
     AutogradChain { ops: usize },
     /// A step of an optimizer for one parameter, whose gradient is there.
     Step { rule: Rule, n: usize },
+    /// A new COO gradient of `touched` rows of a table, drawn with repetition as an embedding's, and a step of SparseAdam.
+    StepRows {
+        rows: usize,
+        width: usize,
+        touched: usize,
+    },
     /// A whole step of training on one batch: zero_grad, forward, cross-entropy, backward, step.
     Train {
         model: Model,
         batch: usize,
         rule: Rule,
     },
-    /// A transform, a computation with matrices or a special function.
+    /// A transform, a computation with matrices, a special function, or a computation with sparse tensors.
     Science(Row),
     /// The output of a model in inference mode.
     Infer { model: Model, batch: usize },
-}
-
-/// The result of a call, dropped before the next.
-#[derive(Debug)]
-pub enum Out {
-    /// Nothing.
-    None,
-    /// A tensor.
-    One(Tensor),
-    /// Two of them.
-    Two(Tensor, Tensor),
-    /// Gradients.
-    Many(Vec<Option<Tensor>>),
-}
-
-impl Out {
-    /// The tensors of the result.
-    pub fn tensors(self) -> Vec<Tensor> {
-        match self {
-            Out::None => vec![],
-            Out::One(t) => vec![t],
-            Out::Two(t, u) => vec![t, u],
-            Out::Many(all) => all.into_iter().flatten().collect(),
-        }
-    }
-}
-
-impl From<Tensor> for Out {
-    fn from(t: Tensor) -> Out {
-        Out::One(t)
-    }
-}
-impl From<(Tensor, Tensor)> for Out {
-    fn from((t, u): (Tensor, Tensor)) -> Out {
-        Out::Two(t, u)
-    }
-}
-impl From<()> for Out {
-    fn from((): ()) -> Out {
-        Out::None
-    }
-}
-impl From<Vec<Option<Tensor>>> for Out {
-    fn from(all: Vec<Option<Tensor>>) -> Out {
-        Out::Many(all)
-    }
-}
-
-/// A workload that is ready to be called.
-pub struct Workload {
-    /// What goes in.
-    pub inputs: Vec<Tensor>,
-    /// Parameters and buffers, in their module's order.
-    pub state: Vec<Tensor>,
-    /// The call to time.
-    pub call: Box<dyn FnMut() -> Result<Out>>,
-}
-
-impl Workload {
-    /// A call on tensors, without parameters.
-    pub fn new<const N: usize, R: Into<Out>>(
-        inputs: [Tensor; N],
-        mut f: impl FnMut(&[Tensor; N]) -> Result<R> + 'static,
-    ) -> Workload {
-        Workload {
-            inputs: inputs.to_vec(),
-            state: vec![],
-            call: Box::new(move || f(&inputs).map(Into::into)),
-        }
-    }
-
-    /// With parameters and buffers.
-    pub fn with_state(self, state: Vec<Tensor>) -> Workload {
-        Workload { state, ..self }
-    }
 }
 
 fn product(shape: &[usize]) -> usize {
@@ -339,11 +270,6 @@ fn product(shape: &[usize]) -> usize {
 }
 
 impl Spec {
-    /// The workload with new inputs, those that it computes with laid out as said.
-    pub fn make(&self, layout: Layout) -> Result<Workload> {
-        crate::make::make(self, layout)
-    }
-
     /// Operations that a call must make, a multiply-add counting two; 0 where that says nothing.
     pub fn flops(&self) -> usize {
         match self {
@@ -360,6 +286,7 @@ impl Spec {
             Spec::AttentionBackward(a) => 3 * a.flops(),
             Spec::BlockAttention(a) => a.flops(),
             Spec::BlockAttentionBackward(a) => 3 * a.flops(),
+            Spec::Science(row) => row.flops(),
             _ => 0,
         }
     }
@@ -414,6 +341,7 @@ impl Spec {
                 n,
             } => 28 * n,
             Spec::Step { rule: Rule::Sgd, n } => 20 * n,
+            Spec::StepRows { width, touched, .. } => 28 * touched * width,
             Spec::Science(row) => row.bytes(),
             _ => 0,
         }

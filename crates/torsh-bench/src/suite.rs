@@ -3,20 +3,25 @@
 use torsh_tensor::DType;
 
 use crate::models::Model;
-use crate::science;
 use crate::spec::{Attention, BlockAttention, Conv, Op, Rule, Spec};
+use crate::{science, sparse};
 
 /// Every workload, in the order in which they run.
 pub fn workloads() -> Vec<(String, Spec)> {
     let mut all = Vec::new();
     products(&mut all);
     tensor_ops(&mut all);
-    for row in science::rows() {
+    let mut rows = Vec::new();
+    science::rows(&mut rows);
+    sparse::rows(&mut rows);
+    crate::vision::rows(&mut rows);
+    for row in rows {
         all.push((row.name().to_string(), Spec::Science(row)));
     }
     layers(&mut all);
     overhead(&mut all);
     training(&mut all);
+    tables(&mut all);
     inference(&mut all);
     all
 }
@@ -268,6 +273,20 @@ fn training(all: &mut List) {
     );
 }
 
+/// Steps of optimizers for a table of embeddings: of all rows, and of those that a batch has used.
+fn tables(all: &mut List) {
+    let (rows, width, touched) = (1_000_000, 64, 1000);
+    let n = rows * width;
+    let rule = Rule::Adam;
+    add(all, "adam_dense_1000000x64", Spec::Step { rule, n });
+    let spec = Spec::StepRows {
+        rows,
+        width,
+        touched,
+    };
+    add(all, "adam_rows_1000_of_1000000x64", spec);
+}
+
 /// A model of `torsh-vision` for images of 224 x 224 pixels.
 fn vision(name: &'static str) -> Model {
     Model::Vision { name, image: 224 }
@@ -347,5 +366,16 @@ mod tests {
         );
         assert_eq!(of("sdpa_4x8x512x64").0, 2 * of("sdpa_causal_4x8x512x64").0);
         assert_eq!(of("train_resnet18_b4_sgd"), (0, 0));
+        assert_eq!(of("spmm_csr_10000_1e6_x64"), (2 * 64 * 1_000_000, 0));
+        assert_eq!(of("spmm_csr_fwd_bwd_10000_1e6_x64"), (0, 0));
+        assert_eq!(of("spmv_csr_100000_1e6").0, 2 * 1_000_000);
+        assert_eq!(of("sampled_addmm_csr_4096_1e5_k64").0, 2 * 64 * 100_000);
+        assert_eq!(of("dense_to_csr_2048_1pct"), (0, 16 << 20));
+        let linear = of("linear_dense_256x4096x4096").0;
+        assert_eq!(linear, 2 * 256 * 4096 * 4096);
+        assert_eq!(of("linear_bsr_90pct_256x4096x4096").0, linear / 10);
+        let (table, used) = (of("adam_dense_1000000x64").1, 28 * 64 * 1000);
+        assert_eq!(table, 28 * 64 * 1_000_000);
+        assert_eq!(of("adam_rows_1000_of_1000000x64"), (0, used));
     }
 }

@@ -7,6 +7,7 @@ mod ops;
 mod random;
 mod science;
 mod small;
+mod sparse;
 mod tape;
 
 use layers::T;
@@ -60,6 +61,7 @@ fn check(spec: &Spec, layout: Layout) -> Result<()> {
     match spec {
         Spec::AutogradChain { ops } => chain(spec, *ops),
         Spec::Step { rule, n } => step(spec, *rule, *n),
+        Spec::StepRows { rows, width, .. } => step_rows(spec, *rows, *width),
         Spec::Train { model, rule, .. } => train(spec, model, *rule),
         Spec::Infer { model, .. } => infer(spec, model, layout),
         Spec::Science(row) => science::check(row, layout),
@@ -195,6 +197,33 @@ fn step(spec: &Spec, rule: Rule, n: usize) -> Result<()> {
         (w.call)()?;
         let now = w.state[0].detach().to_vec::<f64>()?;
         stepper.check("parameter", &now, &before, &g)?;
+    }
+    Ok(())
+}
+
+/// Adam's steps at the rows of a gradient that adds up; the other rows stay.
+fn step_rows(spec: &Spec, rows: usize, width: usize) -> Result<()> {
+    let mut w = spec.make(Layout::Contiguous)?;
+    let (index, values) = (w.inputs[0].to_vec::<f64>()?, w.inputs[1].to_vec::<f64>()?);
+    let (mut g, mut used) = (vec![0.0; rows * width], vec![false; rows]);
+    for (&row, line) in index.iter().zip(values.chunks(width)) {
+        let row = row as usize;
+        used[row] = true;
+        let sums = &mut g[row * width..][..width];
+        sums.iter_mut().zip(line).for_each(|(sum, v)| *sum += v);
+    }
+    let mut stepper = Stepper::new(Rule::Adam, rows * width);
+    for _ in 0..3 {
+        let before = w.state[0].detach().to_vec::<f64>()?;
+        (w.call)()?;
+        let now = w.state[0].detach().to_vec::<f64>()?;
+        stepper.check("parameter", &now, &before, &g)?;
+        for (row, used) in used.iter().enumerate() {
+            let line = row * width..(row + 1) * width;
+            if !used && now[line.clone()] != before[line] {
+                return Err(differ(format!("row {row} has no gradient and has changed")));
+            }
+        }
     }
     Ok(())
 }

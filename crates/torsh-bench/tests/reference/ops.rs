@@ -158,6 +158,7 @@ pub fn results(spec: &Spec, inputs: &[T], state: &[T], seed: u32) -> Vec<Vec<f64
         Spec::BlockAttentionBackward(a) => backward(&blocks(a, inputs), inputs),
         Spec::AutogradChain { .. }
         | Spec::Step { .. }
+        | Spec::StepRows { .. }
         | Spec::Train { .. }
         | Spec::Science(_)
         | Spec::Infer { .. } => {

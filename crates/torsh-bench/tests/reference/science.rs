@@ -7,7 +7,7 @@ use torsh_bench::inputs::Layout;
 use torsh_bench::science::Row;
 use torsh_tensor::{Result, Tensor};
 
-use crate::{close, differ};
+use crate::{close, differ, sparse};
 
 type Complex = (f64, f64);
 
@@ -404,6 +404,9 @@ fn inverse(a: &Matrix) -> Matrix {
 pub fn check(row: &Row, layout: Layout) -> Result<()> {
     let mut w = row.make(layout)?;
     let (name, results) = (row.name(), (w.call)()?.tensors());
+    if let Some(kind) = sparse::kind(name) {
+        return sparse::check(kind, &w.inputs, &results);
+    }
     if name.contains("fwd_bwd") {
         if !name.starts_with("svd") {
             return gradients(name, &w.inputs[0], &results[0]);
