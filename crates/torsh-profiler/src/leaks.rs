@@ -376,6 +376,10 @@ impl Observer for Watcher {
     }
 
     fn made(&self, t: &Tensor) {
+        if !t.layout().is_strided() {
+            // It has no memory but that of its parts, which are made on their own.
+            return;
+        }
         let op = self
             .open
             .borrow()

@@ -2,6 +2,7 @@
 
 mod models;
 mod profile;
+mod sparse;
 mod table;
 mod tools;
 mod trace;

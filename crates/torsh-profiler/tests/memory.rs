@@ -123,6 +123,25 @@ fn memory_of_a_backward_pass_is_not_a_leak_but_the_gradient_is() {
 }
 
 #[test]
+fn a_sparse_tensor_has_the_memory_of_its_parts() -> torsh_tensor::Result<()> {
+    let _alone = alone();
+    let side = 1i64 << 40;
+    let profiler = MemoryProfiler::new();
+    profiler.start();
+    let (indices, values) = (
+        Tensor::from_vec(vec![side - 1, 5, 0, 7], [2, 2])?,
+        ones(&[2]),
+    );
+    let x = torsh_sparse::coo(&indices, &values, [side, side])?;
+    profiler.stop();
+    drop((indices, values));
+    assert_eq!(profiler.report().leaked_bytes, 4 * 8 + 2 * 4);
+    drop(x);
+    assert_eq!(profiler.report().leaked_bytes, 0);
+    Ok(())
+}
+
+#[test]
 fn differences_of_readings() {
     let _alone = alone();
     let before = get_memory_usage();

@@ -2,6 +2,7 @@
 
 mod foreign;
 mod hostile;
+mod layouts;
 mod live;
 mod numpy;
 mod pytorch;

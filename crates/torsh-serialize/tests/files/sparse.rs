@@ -59,7 +59,7 @@ const MATRIX: [f64; 16] = [
 ];
 
 /// Parts that are the same, bit for bit.
-fn same(a: &Tensor, b: &Tensor) {
+pub(super) fn same(a: &Tensor, b: &Tensor) {
     let (p, q) = (a.pattern().unwrap(), b.pattern().unwrap());
     assert_eq!(
         (p.layout(), p.shape(), p.block()),

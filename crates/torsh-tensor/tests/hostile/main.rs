@@ -1,5 +1,5 @@
 //! Every op by name with hostile arguments: whatever comes, a call gives `Ok` or `Err`, in bounded
-//! time and memory.
+//! time and memory. One of four calls is of an op of sparse tensors, with operands of all layouts.
 //!
 //! The calls run in a process of their own, so that a crash names its call too. A call is made from
 //! the seed and its number alone: `TORSH_FUZZ_SEED` and `TORSH_FUZZ_CALL` repeat one,
@@ -9,6 +9,7 @@ mod guard;
 mod make;
 mod methods;
 mod run;
+mod sparse;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

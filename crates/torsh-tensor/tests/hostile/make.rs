@@ -1,12 +1,13 @@
 //! Arguments, from an op's schema and its samples.
 
 use crate::methods::METHODS;
+use crate::sparse;
 use torsh_core::{Generator, Scalar};
 use torsh_tensor::record::{OpRecord, Rule, Samples};
 use torsh_tensor::sample::Sampler;
 use torsh_tensor::{DType, Device, Param, Signature, Tensor, Type, Value, ops};
 
-const DTYPES: [DType; 12] = [
+pub(crate) const DTYPES: [DType; 12] = [
     DType::F32,
     DType::F64,
     DType::F16,
@@ -123,37 +124,47 @@ pub(crate) struct Case {
 }
 
 /// Draws a case.
-pub(crate) struct Maker(u64);
+pub(crate) struct Maker {
+    state: u64,
+    /// Whether the case is one of sparse operands.
+    sparse: bool,
+}
+
+/// One of so many cases has sparse operands.
+const SPARSE: u64 = 4;
 
 impl Maker {
     /// The same case for the same seed and number.
     pub(crate) fn new(seed: u64, number: u64) -> Maker {
-        Maker((seed << 40) ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+        Maker {
+            state: (seed << 40) ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15),
+            sparse: number % SPARSE == SPARSE - 1,
+        }
     }
 
     fn next(&mut self) -> u64 {
         // SplitMix64.
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.state;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 
-    fn one_in(&mut self, n: usize) -> bool {
+    pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    fn of<T: Clone>(&mut self, list: &[T]) -> T {
+    pub(crate) fn of<T: Clone>(&mut self, list: &[T]) -> T {
         let i = self.below(list.len());
         list[i].clone()
     }
 
-    fn int(&mut self) -> i64 {
+    pub(crate) fn int(&mut self) -> i64 {
         if self.one_in(12) {
             self.of(&EXTREME_INTS)
         } else {
@@ -166,7 +177,7 @@ impl Maker {
     }
 
     /// Values of any dtype: small ones, and now and then those no index or sum expects.
-    fn filled(&mut self, shape: &[usize], dtype: DType) -> Option<Tensor> {
+    pub(crate) fn filled(&mut self, shape: &[usize], dtype: DType) -> Option<Tensor> {
         let n = shape
             .iter()
             .try_fold(1usize, |n, &d| n.checked_mul(d))
@@ -193,7 +204,7 @@ impl Maker {
         t.ok()?.to_dtype(dtype).ok()
     }
 
-    fn shape(&mut self) -> Vec<usize> {
+    pub(crate) fn shape(&mut self) -> Vec<usize> {
         let rank = self.of(&[0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 5, 6]);
         let sizes: &[usize] = if rank < 4 {
             &[0, 1, 1, 2, 3, 7]
@@ -237,6 +248,12 @@ impl Maker {
     }
 
     pub(crate) fn tensor(&mut self) -> Tensor {
+        if self.sparse
+            && self.one_in(2)
+            && let Some(t) = self.sparse_tensor()
+        {
+            return t;
+        }
         let dtype = if self.one_in(2) {
             self.of(&DTYPES[..2])
         } else {
@@ -527,6 +544,11 @@ impl Maker {
                 _ => made.into(),
             });
         }
+        if self.sparse {
+            for v in [0, 3, 4] {
+                self.in_layouts(&mut args[v]);
+            }
+        }
         let mut leaves = Vec::new();
         if self.one_in(2) {
             for v in [0, 3] {
@@ -556,7 +578,10 @@ impl Maker {
         if self.one_in(12) {
             return self.method();
         }
-        let names = names();
+        let names = match self.sparse && !sparse::names().is_empty() {
+            true => sparse::names(),
+            false => names(),
+        };
         let (name, ref records) = names[self.below(names.len())];
         let record = self.of(records);
         let (mut args, mut kwargs) = if self.one_in(3) {
@@ -584,6 +609,10 @@ impl Maker {
             3 => drop(kwargs.pop()),
             4 if !args.is_empty() => args.push(args[0].clone()),
             _ => {}
+        }
+        if self.sparse {
+            let all = args.iter_mut().chain(kwargs.iter_mut().map(|(_, v)| v));
+            all.for_each(|v| self.in_layouts(v));
         }
         let (mut leaves, mut backward) = (Vec::new(), 0);
         if !self.one_in(3) {
@@ -629,7 +658,7 @@ fn is_operand(v: &Value) -> bool {
     matches!(v, Value::Tensor(_)) || v.number().is_some()
 }
 
-type Names = Vec<(&'static str, Vec<&'static OpRecord>)>;
+pub(crate) type Names = Vec<(&'static str, Vec<&'static OpRecord>)>;
 
 /// The ops called by name, with their records.
 fn names() -> &'static Names {
@@ -646,6 +675,11 @@ fn names() -> &'static Names {
 /// A value as a failure prints it.
 pub(crate) fn describe(v: &Value) -> String {
     match v {
+        Value::Tensor(t) if !t.layout().is_strided() => {
+            let grad = if t.requires_grad() { " grad" } else { "" };
+            let dense = t.pattern().map_or(0, |p| p.dense_dim());
+            format!("<{} {} {dense} dense{grad}>", t.describe(), t.layout())
+        }
         Value::Tensor(t) => {
             let values = match t.numel() <= 12 && t.device() == Device::Cpu {
                 true => t

@@ -1,6 +1,7 @@
 //! Methods that no name reaches: those in place, and those that take sizes or positions.
 
-use torsh_tensor::{DType, Device, Result, Tensor};
+use torsh_sparse::{self as sparse, CooOptions, SparseExt, SpmmReduce};
+use torsh_tensor::{DType, Device, Result, Tensor, TensorLayout};
 
 /// What a method gets: a target `[3, 4]` (or a view of that shape), an index for one of its
 /// dimensions or for both, a source, and numbers of any size.
@@ -94,4 +95,44 @@ pub(crate) const METHODS: &[(&str, Method)] = &[
         Tensor::from_vec(o.x.to_vec::<i16>()?, &o.ints[..1])
     }),
     ("stack", |o| Tensor::stack(&[&o.x, &o.source], o.ints[0])),
+    ("mul_", |o| o.x.mul_(o.float)),
+    ("add_", |o| o.x.add_(&o.source)),
+    ("zero_", |o| o.x.zero_()),
+    ("stored values mul_", |o| {
+        torsh_tensor::sparse::values(&o.x)?.mul_(o.float)?;
+        o.x.to_dense()
+    }),
+    ("coo coalesced", |o| {
+        let how = CooOptions::new().is_coalesced(o.ints[0] == 0);
+        sparse::coo_with(&o.square, &o.source, &o.ints[..2], how)
+    }),
+    ("csr", |o| {
+        sparse::csr(&o.index, &o.index, &o.source, &o.ints[..2])
+    }),
+    ("compressed", |o| {
+        let layout = if o.ints[0] == 0 {
+            TensorLayout::SparseBsc
+        } else {
+            TensorLayout::SparseCsc
+        };
+        sparse::compressed_inferred(layout, &o.index, &o.index, &o.source)
+    }),
+    ("to_sparse_bsr", |o| {
+        o.x.to_sparse_bsr([o.ints[0] as usize, o.ints[1] as usize])
+    }),
+    ("resize", |o| {
+        sparse::resize(&o.x, &o.ints[..2], o.ints[2], o.ints[3])
+    }),
+    ("resize_and_clear", |o| {
+        sparse::resize_and_clear(&o.x, &o.ints[..2], o.ints[2], o.ints[3])
+    }),
+    ("mask", |o| sparse::mask(&o.source, &o.x)),
+    ("spmm", |o| {
+        sparse::spmm(&o.x, &o.source.t()?, SpmmReduce::Amin)
+    }),
+    ("to_device", |o| o.x.to_device(Device::Meta)),
+    ("printed", |o| {
+        assert!(!o.x.to_string().is_empty());
+        o.x.coalesce()?.values()
+    }),
 ];

@@ -53,11 +53,18 @@ fn hook() {
         let own = lines.windows(2).filter(|w| {
             w[1].starts_with("at ") && (w[1].contains("crates/torsh") || w[1].contains("at ./"))
         });
-        let own: Vec<String> = own
+        let mut own: Vec<String> = own
             .filter(|w| !w[1].contains("tests/hostile"))
             .map(|w| format!("    {}", w[1]))
             .take(7)
             .collect();
+        // Without debug information functions have names, and no lines.
+        if !own.iter().any(|w| w.contains("crates/torsh")) {
+            let ours = lines
+                .iter()
+                .filter(|l| l.contains("torsh_") && !l.contains("hostile"));
+            own = ours.map(|l| format!("    {l}")).take(7).collect();
+        }
         let said = info.to_string().replace('\n', "\n    ");
         let text = format!("{said}\n{}", own.join("\n"));
         // Now, as a panic where none may unwind ends the process.
@@ -162,8 +169,13 @@ fn tensors(c: &Case) -> Vec<Tensor> {
     all.flat_map(Value::tensors).collect()
 }
 
+/// How many elements a tensor has, or stores.
+fn elements(t: &Tensor) -> usize {
+    t.pattern().map_or(t.numel(), |p| p.values_shape().numel())
+}
+
 fn is_huge(t: &Tensor) -> bool {
-    t.numel() > READABLE && t.device() != Device::Meta
+    elements(t) > READABLE && t.device() != Device::Meta
 }
 
 fn on_meta(v: &Value) -> Value {
@@ -202,7 +214,7 @@ fn would_read(c: &Case) -> bool {
     let reads = Rc::new(Cell::new(false));
     let seen = reads.clone();
     let watch = move |e: &observe::Event<'_>| {
-        let large = |t: &Tensor| t.numel() > READABLE;
+        let large = |t: &Tensor| elements(t) > READABLE;
         let view = matches!(e.record.rule(), Rule::View(_) | Rule::ViewAs(_));
         let from = e.args.iter().any(|a| matches!(a, Arg::T(t) if large(t)));
         if !view && from && !e.outputs.iter().any(large) {
