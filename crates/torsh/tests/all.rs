@@ -2,5 +2,6 @@
 
 mod char_gpt;
 mod fashion_mnist;
+mod graph_network;
 #[cfg(all(feature = "distributed", feature = "text"))]
 mod sharded_text;

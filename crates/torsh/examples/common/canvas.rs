@@ -56,6 +56,41 @@ pub fn fill(img: &mut Canvas, x: i64, y: i64, w: i64, h: i64, color: Rgb) {
     }
 }
 
+/// A line of one pixel's width with soft edges; `share` of its colour is mixed in.
+pub fn line(img: &mut Canvas, from: [f64; 2], to: [f64; 2], color: Rgb, share: f64) {
+    let [dx, dy] = [to[0] - from[0], to[1] - from[1]];
+    let steep = dy.abs() > dx.abs();
+    let steps = dx.abs().max(dy.abs()).ceil().max(1.0);
+    for i in 0..=steps as i64 {
+        let part = i as f64 / steps;
+        let (x, y) = (from[0] + part * dx, from[1] + part * dy);
+        // The two pixels beside the line share the colour.
+        let (along, across) = if steep { (y, x) } else { (x, y) };
+        let (along, first) = (along.round() as i64, across.floor() as i64);
+        let second = across.fract();
+        for (across, part) in [(first, 1.0 - second), (first + 1, second)] {
+            let (x, y) = if steep {
+                (across, along)
+            } else {
+                (along, across)
+            };
+            blend(img, x, y, color, share * part);
+        }
+    }
+}
+
+/// A disc with a soft edge.
+pub fn disc(img: &mut Canvas, center: [f64; 2], radius: f64, color: Rgb) {
+    let reach = radius.ceil() as i64 + 1;
+    let [x, y] = center.map(|v| v.round() as i64);
+    for j in y - reach..=y + reach {
+        for i in x - reach..=x + reach {
+            let distance = (i as f64 - center[0]).hypot(j as f64 - center[1]);
+            blend(img, i, j, color, (radius + 0.5 - distance).clamp(0.0, 1.0));
+        }
+    }
+}
+
 pub fn text_width(text: &str, size: RasterHeight, weight: FontWeight) -> i64 {
     (text.chars().count() * get_raster_width(weight, size)) as i64
 }
