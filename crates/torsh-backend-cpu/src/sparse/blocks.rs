@@ -275,12 +275,23 @@ pub struct BlockFactors<'a, T, I> {
     transposed: bool,
 }
 
+/// The product of sizes of memory.
+///
+/// # Errors
+/// Where sums of some of them might not fit a word.
+fn room(sizes: &[usize]) -> Result<usize> {
+    let all = sizes.iter().try_fold(1usize, |n, &s| n.checked_mul(s));
+    all.filter(|&n| n <= isize::MAX as usize / 16)
+        .ok_or_else(|| TorshError::out_of_memory(torsh_core::Device::Cpu, usize::MAX))
+}
+
 #[expect(private_bounds, reason = "its methods are for this crate alone")]
 impl<T: Panels, I: Index> BlockFactors<'_, T, I> {
     fn multiply(&self, out: &mut [T]) -> Result<()> {
         let ([size, terms], m) = (self.lines.sides(), self.m);
         let (count, stored) = (self.lines.count(), self.lines.places.len());
         let width = T::width(level());
+        room(&[2, size, width])?;
         let panels = m.div_ceil(width);
         let of_column = stored.saturating_mul(size * terms);
         let threads = threads_for(of_column.saturating_mul(m), tuning::BLOCK_TERM);
@@ -293,7 +304,7 @@ impl<T: Panels, I: Index> BlockFactors<'_, T, I> {
             x: self,
             out: Ptr::new(out.as_mut_ptr()),
             width,
-            panel: self.lines.width * terms * width,
+            panel: room(&[self.lines.width, terms, width])?,
         };
         let most = match split {
             BlocksSplit::Columns => panels.div_ceil(threads.min(panels)),
@@ -303,7 +314,7 @@ impl<T: Panels, I: Index> BlockFactors<'_, T, I> {
         let (packed, own) = (at_once * task.panel, task.own());
         if split == BlocksSplit::Columns {
             let parts = threads.min(panels);
-            let memory = Scratch::<T>::new(parts * (packed + own))?;
+            let memory = Scratch::<T>::new(room(&[parts, packed + own])?)?;
             let start = Ptr::new(memory.ptr());
             pool::parallel_parts(panels, parts, &|part, range| {
                 let at = start.at((part * (packed + own)) as isize);
@@ -322,7 +333,7 @@ impl<T: Panels, I: Index> BlockFactors<'_, T, I> {
         let block = (size * terms * columns).saturating_mul(tuning::BLOCK_TERM);
         let ends = balanced(self.lines.pointers, block, size * columns * tuning::PASS);
         let parts = ends.len() - 1;
-        let memory = Scratch::<T>::new(packed + parts * own)?;
+        let memory = Scratch::<T>::new(packed + room(&[parts, own])?)?;
         let start = Ptr::new(memory.ptr());
         for first in (0..panels).step_by(at_once) {
             let some = first..(first + at_once).min(panels);
@@ -484,12 +495,16 @@ impl<T: Panels, I: Index> BlockSamples<'_, T, I> {
         // Columns of a block with those that fill its last panel.
         let wide = c.next_multiple_of(width);
         let most = self.k.min(tuning::BLOCK_TERMS);
-        let of_right = columns * wide * most;
-        let of_left = if self.transposed { rows * r * most } else { 0 };
-        let item = (r * wide * most).saturating_mul(tuning::BLOCK_TERM);
+        let of_right = room(&[columns, wide, most])?;
+        let of_left = match self.transposed {
+            true => room(&[rows, r, most])?,
+            false => 0,
+        };
+        let own = room(&[r, wide])?;
+        let item = own.saturating_mul(most).saturating_mul(tuning::BLOCK_TERM);
         let ends = even(self.lines.places.len(), item);
-        let (parts, own) = (ends.len() - 1, r * wide);
-        let memory = Scratch::<T>::new(of_right + of_left + parts * own)?;
+        let parts = ends.len() - 1;
+        let memory = Scratch::<T>::new(of_right + of_left + room(&[parts, own])?)?;
         let (right, out) = (Ptr::new(memory.ptr()), Ptr::new(out.as_mut_ptr()));
         let left = Ptr::new(right.at(of_right as isize));
         let owned = Ptr::new(left.at(of_left as isize));

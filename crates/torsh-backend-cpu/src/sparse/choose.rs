@@ -179,7 +179,7 @@ algorithms! {
         vec![
             problem(10_000, 10_000, 1_000_000),
             problem(1_000_000, 1_000_000, 1000),
-            problem(100, 1 << 40, 100_000),
+            problem(100, usize::try_from(1u64 << 40).unwrap_or(usize::MAX), 100_000),
         ]
     }
 }

@@ -1,6 +1,7 @@
 //! Strided tensors from the elements that lines store, and back.
 
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use torsh_core::{Element, Result, TorshError};
 
@@ -128,7 +129,11 @@ pub fn stored<T: Element>(
     check_pointers(pointers, count)?;
     check_sizes(values.len(), count, unit, "the list of values")?;
     if count == 0 {
-        return Ok(());
+        let zero = T::default();
+        return match x.iter().any(|v| *v != zero) {
+            true => Err(changed()),
+            false => Ok(()),
+        };
     }
     if line == 0 {
         return Err(changed());
@@ -145,9 +150,14 @@ pub fn stored<T: Element>(
         if range.is_empty() {
             return Ok(());
         }
-        let part = ends.partition_point(|&end| end <= range.start) - 1;
+        // Lines of parts without elements go to the part beside them, so that each line is looked at.
+        let first = ends.partition_point(|&end| end < range.start);
+        let last = match range.end == count {
+            true => cuts.len() - 1,
+            false => ends.partition_point(|&end| end <= range.start),
+        };
         let (mut columns, mut values) = (columns.into_slice(), values.into_slice());
-        for at in cuts[part]..cuts[part + 1] {
+        for at in cuts[first]..cuts[last] {
             let count = pointers[at + 1].place() - pointers[at].place();
             let (own_columns, other_columns) = columns.split_at_mut(count);
             let (own_values, other_values) = values.split_at_mut(count * unit);
@@ -284,6 +294,7 @@ pub fn fill_places<T: Element>(
         return Err(beyond(places, count));
     }
     let each = unit.saturating_mul(tuning::STRIDED) + n / count * tuning::MOVE;
+    let written = AtomicUsize::new(0);
     share(&even(count, each), Parts::new(out, unit), |range, part| {
         let to = part.into_slice();
         clear(to);
@@ -300,8 +311,15 @@ pub fn fill_places<T: Element>(
             let at = at - range.start;
             write(&mut to[at * unit..][..unit], &values[e * unit..][..unit]);
         }
+        written.fetch_add(end - from, Relaxed);
         Ok(())
-    })
+    })?;
+    // Each part has checked that its places are its own, so that none was counted twice.
+    match written.into_inner() == n {
+        true => Ok(()),
+        false => Err(out_of_range(places, count, "column")
+            .unwrap_or_else(|| TorshError::invalid("", "the places do not ascend"))),
+    }
 }
 
 #[cold]

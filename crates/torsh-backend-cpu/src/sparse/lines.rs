@@ -101,6 +101,9 @@ pub fn line_pointers<I: Index>(heads: Coordinates<'_>, pointers: &mut [I]) -> Re
             format!("the line of an element lies outside of {:?}", heads.shape()),
         ));
     }
+    if slots == 0 {
+        return Ok(());
+    }
     I::of(n).ok_or_else(|| too_many(n))?;
     // As many lines as there are pointers fit a word.
     let line = |e: usize| heads.position(e) as usize;

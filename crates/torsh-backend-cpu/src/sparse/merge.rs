@@ -157,7 +157,11 @@ pub fn merge_places<T: Number>(
     let (mut cuts, mut ends) = (vec![[0, 0]], vec![0]);
     for part in 1..=parts {
         let [i, j] = match part < parts {
-            true => cut(at, n, (n + m) * part / parts),
+            true => cut(
+                at,
+                n,
+                ((n + m) as u128 * part as u128 / parts as u128) as usize,
+            ),
             false => [n, m],
         };
         let [k, l] = cuts[part - 1];

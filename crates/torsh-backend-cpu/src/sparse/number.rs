@@ -8,8 +8,16 @@ use torsh_core::Element;
 
 use crate::simd::Arch;
 
-/// An index: `i32` or `i64`.
-pub trait Index: Copy + Send + Sync + PartialEq + std::fmt::Display + 'static {
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for i32 {}
+    impl Sealed for i64 {}
+}
+
+/// An index: `i32` or `i64`. Loops rely on it that a place is the same each time, so that no other crate has indices.
+pub trait Index:
+    sealed::Sealed + Copy + Send + Sync + PartialEq + std::fmt::Display + 'static
+{
     /// The place, which is beyond every bound where the index is negative.
     fn place(self) -> usize;
     /// The index of a place, if the type has it.

@@ -213,13 +213,18 @@ pub fn masked_inner_products<T: Number, I: Index>(
         // Rows of the left matrix as dense ones. Where it is too wide for that, sorted ones are searched.
         let wide = a.width > tuning::MOST_MARKED;
         let mut line = vec![T::ZERO; if wide { 0 } else { a.width }];
+        // What is not stored meets nothing: 0 times infinity would be NaN.
+        let mut stored = vec![false; line.len()];
         let mut sorted: Vec<(usize, T::Sum)> = Vec::new();
         for i in rows {
             sorted.clear();
             for e in a.row(i) {
                 let (k, v) = a.at(e).ok_or_else(|| a.out_of_range())?;
                 match line.get_mut(k) {
-                    Some(to) => *to = T::add(*to, v.wide()),
+                    Some(to) => {
+                        *to = T::add(*to, v.wide());
+                        stored[k] = true;
+                    }
                     None => sorted.push((k, v.wide())),
                 }
             }
@@ -229,7 +234,8 @@ pub fn masked_inner_products<T: Number, I: Index>(
                 for q in b.row(places.1[e].place()) {
                     let (k, w) = b.at(q).ok_or_else(|| b.out_of_range())?;
                     match line.get(k) {
-                        Some(v) => sum = T::add_product::<Base>(sum, *v, w.wide()),
+                        Some(v) if stored[k] => sum = T::add_product::<Base>(sum, *v, w.wide()),
+                        Some(_) => {}
                         None => {
                             let from = sorted.partition_point(|s| s.0 < k);
                             for s in sorted[from..].iter().take_while(|s| s.0 == k) {
@@ -243,7 +249,7 @@ pub fn masked_inner_products<T: Number, I: Index>(
             if !wide {
                 a.row(i)
                     .filter_map(|e| a.at(e))
-                    .for_each(|(k, _)| line[k] = T::ZERO);
+                    .for_each(|(k, _)| (line[k], stored[k]) = (T::ZERO, false));
             }
         }
         Ok(())

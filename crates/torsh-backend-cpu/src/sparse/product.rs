@@ -52,6 +52,9 @@ pub fn product<T: Products, I: Index>(
     if a.columns.is_empty() || out.is_empty() {
         return Ok(());
     }
+    if a.width == 0 {
+        return Err(a.out_of_range());
+    }
     let stride = if one_row { 0 } else { m };
     let ordered;
     let a = match a.order {

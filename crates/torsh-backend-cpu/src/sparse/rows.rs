@@ -51,6 +51,13 @@ impl<'a, T: Copy, I: Index> Rows<'a, T, I> {
                 ),
             ));
         }
+        if width > isize::MAX as usize {
+            // Negative indices, as unsigned numbers, are beyond every other width.
+            return Err(TorshError::shape(
+                "",
+                format!("no matrix has {width} columns"),
+            ));
+        }
         Ok(Rows {
             pointers,
             columns,

@@ -35,8 +35,8 @@ macro_rules! softmax {
 }
 softmax! { f32 f64 }
 
-/// Exponentials of each run of values over their sum, or the logarithm of that. A run is the rows `starts[i]..starts[i
-/// + 1]` of `values`, which have `width` numbers; each column has a sum of its own.
+/// Exponentials of each run of values over their sum, or the logarithm of that. Run `i` has the rows of `values` from
+/// `starts[i]` to before `starts[i + 1]`, which have `width` numbers; each column has a sum of its own.
 ///
 /// ```
 /// use torsh_backend_cpu::sparse::run_softmax;

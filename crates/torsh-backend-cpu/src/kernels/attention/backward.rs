@@ -225,7 +225,7 @@ impl<'a, T: ScoreNumber> AttentionBackward<'a, T> {
     }
 
     /// Where the sums over queries are: in the result if that has whole panels.
-    fn sums(&self, kv: usize, at: *mut T) -> [*mut T; 2] {
+    pub fn sums(&self, kv: usize, at: *mut T) -> [*mut T; 2] {
         let AttentionSizes { e, d, .. } = *self.of.of.sizes;
         let [_, dk, dv] = self.of.wanted([true; 2]);
         [(dk, self.to.dk, e), (dv, self.to.dv, d)].map(|(result, to, n)| match result {
@@ -239,9 +239,23 @@ impl<'a, T: ScoreNumber> AttentionBackward<'a, T> {
     /// # Safety
     /// Nobody else may have these keys.
     pub unsafe fn clear_keys(&self, x: &HeadOperands<T>, some: Range<usize>) {
-        let ([g, q, _], [dk, dv]) = (&x.columns, x.sums);
-        for (wanted, sums, ld) in [(q, dk, self.to.e), (g, dv, self.to.d)] {
-            if wanted.is_some() {
+        let [g, q, _] = &x.columns;
+        // SAFETY: the caller's promise.
+        unsafe { self.clear_sums(x.sums, [q.is_some(), g.is_some()], some) };
+    }
+
+    /// The same of [`sums`](Self::sums), of the wanted ones of keys and values.
+    ///
+    /// # Safety
+    /// As for [`AttentionBackward::clear_keys`].
+    pub unsafe fn clear_sums(
+        &self,
+        [dk, dv]: [*mut T; 2],
+        [to_k, to_v]: [bool; 2],
+        some: Range<usize>,
+    ) {
+        for (wanted, sums, ld) in [(to_k, dk, self.to.e), (to_v, dv, self.to.d)] {
+            if wanted {
                 for n in some.start * ld..some.end * ld {
                     // SAFETY: the caller's promise: there are sums for all keys.
                     unsafe { *sums.wrapping_add(n) = T::ZERO };

@@ -141,13 +141,14 @@ impl<T: ScoreNumber> BlocksBackward<'_, T> {
             for item in first * rows..(first + group) * rows {
                 self.item(item, self.wanted, memory);
             }
-            let shared = self.call.of_head(first, self.wanted, memory.at);
             memory.keys.of_head(kv);
+            let [_, to_k, to_v] = self.wanted;
             for column in 0..columns {
                 let keys = block_range(column, s);
                 // Keys that no query sees.
                 if memory.keys.add(column) {
-                    self.call.clear_keys(&shared, keys.clone());
+                    let sums = self.call.sums(kv, memory.at);
+                    self.call.clear_sums(sums, [to_k, to_v], keys.clone());
                 }
                 self.call.put_keys(kv, keys, memory.at);
             }
