@@ -38,7 +38,9 @@ fn rows(g: &Tensor, indices: &Tensor, a: &attrs::EmbeddingBackward) -> Result<Te
             values = values.index_select(0, &kept)?;
         }
     }
-    let pattern = Pattern::coo(&[a.num_weights, width], &index.unsqueeze(0)?, false)?;
+    // Memory of their own: the next indices may be written where these are.
+    let index = index.unsqueeze(0)?.copy()?;
+    let pattern = Pattern::coo(&[a.num_weights, width], &index, false)?;
     sparse::from_values(&pattern, &values)
 }
 

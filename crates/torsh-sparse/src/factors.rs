@@ -296,20 +296,27 @@ impl<T: Element + ComplexField> Factors<T> {
     /// Refuses factors that divide by 0, which makes the solution of every system infinite or nan. `faer` does not say
     /// where a pivot is 0.
     fn check_pivots(&self, elements: &[T]) -> Result<()> {
-        // As large as the matrix, so that the solution does not overflow.
-        let sizes = elements.iter().map(T::abs_impl);
-        let size = sizes.fold(T::Real::zero_impl(), |a, b| if b > a { b } else { a });
-        let size = T::from_real_impl(&size);
-        let size = match T::is_finite_impl(&size) {
-            true => size,
-            false => T::one_impl(),
-        };
-        let mut x = vec![size; self.n];
-        self.in_place(&mut x, 1, false)?;
-        match x.iter().all(T::is_finite_impl) {
-            true => Ok(()),
-            false => Err(singular("a pivot is 0".to_string())),
+        // A pivot of 0 leaves no solution finite. As large as the matrix, or as small, one at least does not overflow.
+        let sizes = || elements.iter().map(T::abs_impl);
+        let zero = T::Real::zero_impl();
+        let largest = sizes().fold(zero.clone(), |a, b| if b > a { b } else { a });
+        let smallest = sizes().fold(
+            largest.clone(),
+            |a, b| if b > zero && b < a { b } else { a },
+        );
+        for size in [largest, smallest] {
+            let size = T::from_real_impl(&size);
+            let size = match T::is_finite_impl(&size) {
+                true => size,
+                false => T::one_impl(),
+            };
+            let mut x = vec![size; self.n];
+            self.in_place(&mut x, 1, false)?;
+            if x.iter().all(T::is_finite_impl) {
+                return Ok(());
+            }
         }
+        Err(singular("a pivot is 0".to_string()))
     }
 
     /// Solves for `k` right-hand sides, one behind the other.

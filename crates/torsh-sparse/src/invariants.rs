@@ -7,29 +7,34 @@ use torsh_tensor::{Result, Tensor, TorshError};
 use crate::coords::{are_lines, are_places, local};
 use crate::help::{host, product};
 
-/// What was found right, kept with a pattern until its indices are written.
-struct Verified;
+/// Indices that were found within bounds, kept with a pattern until they are written.
+struct Within;
+
+/// The same of indices that are in order too.
+struct InOrder;
 
 /// Checks the indices of a pattern: once for each time that they were written, so that calling it again costs nothing.
 ///
 /// # Errors
 /// An index out of bounds, or out of the order that the layout has.
 pub(crate) fn verified(pattern: &Pattern) -> Result<()> {
-    let check = || {
-        if pattern.indices().device().has_data() {
-            match pattern.layout() {
-                TensorLayout::SparseCoo => verify_coo(pattern)?,
-                _ => verify_compressed(pattern)?,
-            }
-        }
-        Ok(Verified)
+    let check = || match (pattern.indices().device().has_data(), pattern.layout()) {
+        (false, _) => Ok(()),
+        (true, TensorLayout::SparseCoo) => verify_coo(pattern),
+        (true, _) => verify_compressed(pattern),
     };
-    pattern.cached(check).map(drop)
+    match pattern.is_coalesced() {
+        true => pattern.cached(|| check().map(|()| InOrder)).map(drop),
+        false => pattern.cached(|| check().map(|()| Within)).map(drop),
+    }
 }
 
 /// Says of a pattern that was made with the invariants that they need no check, until its indices are written.
 pub(crate) fn known(pattern: Pattern) -> Result<Pattern> {
-    pattern.cached(|| Ok(Verified))?;
+    match pattern.is_coalesced() {
+        true => pattern.cached(|| Ok(InOrder)).map(drop)?,
+        false => pattern.cached(|| Ok(Within)).map(drop)?,
+    }
     Ok(pattern)
 }
 

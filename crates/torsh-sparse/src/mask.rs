@@ -121,7 +121,15 @@ fn masked(x: &Tensor, mask: &Tensor) -> Result<Tensor> {
     if !is_sparse(x) {
         return sparse::from_values(&p, &convert::mask(x, &p)?);
     }
-    let out = no_grad(|| sparse::from_values(&p, &convert::at_pattern(x, &p)?))?;
+    let out = no_grad(|| {
+        let values = convert::at_pattern(x, &p)?;
+        // Those of `x` itself where it has the very indices of the mask.
+        let values = match x.pattern().is_some_and(|own| own.is_same(&p)) {
+            true => values.copy()?,
+            false => values,
+        };
+        sparse::from_values(&p, &values)
+    })?;
     first(MASK_OF_SPARSE.recorded(&[Arg::T(x), Arg::T(&mask.detach())], NONE, one(out))?)
 }
 

@@ -110,7 +110,8 @@ pub(crate) fn mask(strided: &Tensor, pattern: &Pattern) -> Result<Tensor> {
         return Tensor::zeros(pattern.values_shape(), strided.dtype(), strided.device());
     }
     if let Some(number) = everywhere(strided)? {
-        return number.expand(pattern.values_shape());
+        // Memory of its own, in which each element has a place.
+        return number.expand(pattern.values_shape())?.copy();
     }
     let rows = sizes(&[product(leading(pattern))?], dense_sizes(pattern));
     strided

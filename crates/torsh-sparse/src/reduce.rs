@@ -93,8 +93,10 @@ fn wrapped(x: &Tensor, dims: Option<&[i64]>) -> Result<Vec<usize>> {
     Ok(out)
 }
 
-fn counted(dims: &Ints) -> Vec<usize> {
-    dims.iter().map(|&d| d as usize).collect()
+/// The dimensions of a call; a tensor without dimensions has none.
+fn counted(x: &Tensor, dims: &Ints) -> Vec<usize> {
+    let dims = dims.iter().map(|&d| d as usize);
+    dims.filter(|&d| d < x.ndim()).collect()
 }
 
 /// The shape with the reduced dimensions as `keepdim` says.
@@ -110,7 +112,7 @@ fn left(shape: &[usize], dims: &[usize], keepdim: bool) -> Vec<usize> {
 fn sum_rule(c: &SparseCall<'_>) -> Result<Outputs> {
     let a = c.attrs::<attrs::Sum>()?;
     let x = c.tensor(0)?;
-    let dims = counted(&a.dims);
+    let dims = counted(x, &a.dims);
     let whole = x.dtype().is_integer() || x.dtype() == DType::Bool;
     let dtype = a
         .dtype
@@ -211,10 +213,9 @@ fn mean(c: &SparseCall<'_>) -> Result<Outputs> {
         )
         .with_hint("convert it with to_dtype(DType::F32)"));
     }
-    let count = a
-        .dims
-        .iter()
-        .fold(1.0, |n, &d| n * x.dims()[d as usize] as f64);
+    let count = a.dims.iter().fold(1.0, |n, &d| {
+        n * x.dims().get(d as usize).map_or(1.0, |&s| s as f64)
+    });
     let sum = attrs::Sum {
         dims: a.dims.clone(),
         keepdim: a.keepdim,
@@ -245,7 +246,7 @@ fn norm(c: &SparseCall<'_>) -> Result<Outputs> {
         );
         return Err(TorshError::dtype("", why));
     }
-    let (dims, p) = (counted(&a.dims), a.p);
+    let (dims, p) = (counted(x, &a.dims), a.p);
     let x = settled(x)?;
     if dims.len() == x.ndim() {
         if p < 0.0 && has_gaps(&x)? {
@@ -298,13 +299,13 @@ fn any(c: &SparseCall<'_>) -> Result<Outputs> {
         DType::U8 => DType::U8,
         _ => DType::Bool,
     };
-    let n = counts(x, &counted(&a.dims), a.keepdim)?;
+    let n = counts(x, &counted(x, &a.dims), a.keepdim)?;
     mapped(&n, |v| v.ne(0)?.to_dtype(dtype)).map(one)
 }
 
 fn count_nonzero(c: &SparseCall<'_>) -> Result<Outputs> {
     let a = c.attrs::<attrs::Reduce>()?;
-    counts(c.tensor(0)?, &counted(&a.dims), a.keepdim).map(one)
+    counts(c.tensor(0)?, &counted(c.tensor(0)?, &a.dims), a.keepdim).map(one)
 }
 
 /// The sum over dimensions of a sparse tensor, `None` for all (`torch.sparse.sum`).

@@ -127,7 +127,7 @@ fn selected(x: &Tensor, dim: usize, index: usize, sorted: bool) -> Result<Tensor
             let p = pattern(&x)?;
             let v = sparse::values(&x)?.select(d, index)?;
             match p.layout() {
-                TensorLayout::SparseCoo => grid::coo(&shape, p.indices(), &v, sorted),
+                TensorLayout::SparseCoo => grid::coo(&shape, p.indices(), &v.copy()?, sorted),
                 _ => rebuilt(&p, &shape, &v, |t| Ok(t.clone())),
             }
         }
@@ -179,7 +179,9 @@ fn sliced(x: &Tensor, part: &Slice) -> Result<Tensor> {
             let p = pattern(&x)?;
             let v = cut(&sparse::values(&x)?, d)?;
             match p.layout() {
-                TensorLayout::SparseCoo => grid::coo(&shape, p.indices(), &v, p.is_coalesced()),
+                TensorLayout::SparseCoo => {
+                    grid::coo(&shape, p.indices(), &v.copy()?, p.is_coalesced())
+                }
                 _ => rebuilt(&p, &shape, &v, |t| Ok(t.clone())),
             }
         }
@@ -258,7 +260,13 @@ fn check_bounds(index: &Tensor, n: usize, dim: usize, x: &Tensor) -> Result<()> 
 fn listed(x: &Tensor, dim: usize, index: &Tensor) -> Result<Tensor> {
     let p = pattern(x)?;
     let mut shape = x.dims().to_vec();
-    shape[dim] = index.numel();
+    let Some(size) = shape.get_mut(dim) else {
+        return Err(TorshError::index(
+            "",
+            "index_select() cannot be applied to a 0-dim tensor.",
+        ));
+    };
+    *size = index.numel();
     match along(&p, dim) {
         Along::Matrix => {
             let coo = listed(&settled(&convert::to_coo(x)?)?, dim, index)?;

@@ -175,6 +175,8 @@ fn permuted(c: &SparseCall<'_>, x: &Tensor, order: &[usize]) -> Result<Tensor> {
     of_values.extend(order[dense..].iter().map(|&d| dense_dim(&p, d)));
     let v = sparse::values(x)?.permute(&of_values[..])?;
     if p.layout() == TensorLayout::SparseCoo {
+        // Memory of its own: what is written into the result is not to be seen in the operand.
+        let v = v.copy()?;
         let rows = &order[..dense];
         if rows.is_sorted() {
             return grid::coo(&shape, p.indices(), &v, p.is_coalesced());
@@ -224,6 +226,8 @@ fn unsqueezed(x: &Tensor, dim: usize) -> Result<Tensor> {
     let dense = first_dense(&p);
     let v = sparse::values(x)?;
     if p.layout() == TensorLayout::SparseCoo {
+        // Memory of its own: what is written into the result is not to be seen in the operand.
+        let v = v.copy()?;
         if dim > dense {
             return grid::coo(
                 &shape,
@@ -283,6 +287,8 @@ fn squeezed(x: &Tensor, drop: &[usize]) -> Result<Tensor> {
         .collect();
     let v = sparse::values(x)?;
     if p.layout() == TensorLayout::SparseCoo {
+        // Memory of its own: what is written into the result is not to be seen in the operand.
+        let v = v.copy()?;
         let v = match of_values.is_empty() {
             true => v,
             false => v.squeeze(of_values)?,
@@ -377,7 +383,9 @@ fn reshaped(x: &Tensor, size: &[usize]) -> Result<Tensor> {
         )
         .with_hint("to_dense() makes a strided tensor, which can be reshaped at will"));
     };
-    let v = sparse::values(x)?.reshape([&[p.nnz()], &size[at..]].concat())?;
+    let v = sparse::values(x)?
+        .reshape([&[p.nnz()], &size[at..]].concat())?
+        .copy()?;
     let keys = grid::keys(&[p.indices()], &x.dims()[..k])?;
     let [keys] = &keys[..] else {
         unreachable!("one list gives one list");

@@ -1,6 +1,6 @@
 //! Softmax over the stored elements: those that are not stored count as minus infinity.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use torsh_backend_cpu::sparse as kernels;
 use torsh_core::attrs::{NONE, Softmax};
@@ -97,30 +97,19 @@ struct Runs {
     starts: Tensor,
 }
 
-/// What was made of a pattern for some dimensions, kept with its indices.
-struct ByDim<T>(Mutex<Vec<(usize, Arc<T>)>>);
-
-/// What `make` makes of a pattern for a dimension, made once.
+/// What `make` makes of a pattern for a dimension, made once: it is kept with a handle of the indices for each dimension.
 fn by_dim<T: Send + Sync + 'static>(
     p: &Pattern,
     dim: usize,
     make: fn(&Pattern, usize) -> Result<T>,
 ) -> Result<Arc<T>> {
-    let all = p.cached(|| Ok(ByDim::<T>(Mutex::default())))?;
-    let find = |list: &[(usize, Arc<T>)]| {
-        let found = list.iter().find(|(d, _)| *d == dim);
-        found.map(|(_, g)| g.clone())
-    };
-    if let Some(have) = find(&all.0.lock().unwrap_or_else(PoisonError::into_inner)) {
-        return Ok(have);
-    }
-    let made = Arc::new(no_grad(|| make(p, dim))?);
-    let mut list = all.0.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(have) = find(&list) {
-        return Ok(have);
-    }
-    list.push((dim, made.clone()));
-    Ok(made)
+    struct Handles(Vec<Pattern>);
+    let all = p.cached(|| {
+        let handle = |_| Pattern::coo(p.shape().dims(), p.indices(), p.is_coalesced());
+        let handles = (0..p.sparse_dim()).map(handle).collect::<Result<Vec<_>>>();
+        handles.map(Handles)
+    })?;
+    all.0[dim].cached(|| make(p, dim))
 }
 
 /// The runs of a coalesced pattern on the CPU.

@@ -7,6 +7,7 @@ mod devices;
 mod gather;
 mod gradcheck;
 mod lists;
+mod memory;
 mod modes;
 mod products;
 mod properties;

@@ -3,9 +3,10 @@
 use std::panic::Location;
 
 use smallvec::SmallVec;
+use torsh_core::attrs::NONE;
 use torsh_core::{Attributes, Result, Scalar, TorshError};
 
-use super::{Arg, Outputs, attach, first, in_op_named, run_at, snapshot};
+use super::{Arg, Outputs, attach, first, in_op_named, make_node, run_at, snapshot};
 use crate::record::OpRecord;
 use crate::{Tensor, inplace, mode, ops};
 
@@ -280,12 +281,20 @@ pub(crate) fn replace(op: &'static str, target: &Tensor, value: &Tensor) -> Resu
             Ok(())
         }
     })?;
-    let edge = match mode::is_grad_enabled() && target.dtype().is_differentiable() {
-        true => value.gradient_edge(),
-        false => None,
-    };
-    if let Some(e) = edge {
-        attach(target.clone(), e.node, e.output_nr);
+    if !mode::is_grad_enabled() || !target.dtype().is_differentiable() {
+        return Ok(());
+    }
+    match value.gradient_edge() {
+        Some(e) => drop(attach(target.clone(), e.node, e.output_nr)),
+        // What is there now does not depend on what was there.
+        None if target.requires_grad() => {
+            let outs = std::slice::from_ref(target);
+            let at = Location::caller();
+            let record = &crate::ops::sparse::REPLACED;
+            let node = make_node(record, &[Arg::T(target)], NONE, outs, at, None)?;
+            drop(attach(target.clone(), node, 0));
+        }
+        None => {}
     }
     Ok(())
 }

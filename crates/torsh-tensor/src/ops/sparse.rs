@@ -114,7 +114,23 @@ static FROM_VALUES: OpRecord = OpRecord::new(
 });
 
 /// The records of this file.
-pub(crate) static RECORDS: &[&OpRecord] = &[&VALUES, &FROM_VALUES, &FLAT];
+pub(crate) static REPLACED: OpRecord = OpRecord::new(
+    "_sparse_replaced",
+    "Elements in the place of others, on which they do not depend.",
+    "(Tensor input)",
+)
+.internal()
+.grads(0, 0, |c| {
+    let g = c.g();
+    let zero = match g.pattern() {
+        Some(_) => call_rule("zero_", &[Arg::T(&g.detach())], NONE)?,
+        None => Tensor::zeros(vec![1usize; g.ndim()], g.dtype(), g.device())?
+            .expand(g.shape().clone())?,
+    };
+    Ok(SmallVec::from_iter([Some(zero)]))
+});
+
+pub(crate) static RECORDS: &[&OpRecord] = &[&VALUES, &FROM_VALUES, &FLAT, &REPLACED];
 
 /// The stored values of a sparse tensor as a strided tensor of the shape [`Pattern::values_shape`]. The gradient is sparse,
 /// of the tensor's pattern. Where nothing is recorded, writing into the result writes into the sparse tensor.
