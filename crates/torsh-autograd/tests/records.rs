@@ -187,6 +187,10 @@ const EXEMPT: &[(&str, &str)] = &[
         "_sparse_flat",
         "takes or gives sparse tensors; its derivative is checked in the tests of torsh-sparse",
     ),
+    (
+        "_sparse_replaced",
+        "takes or gives sparse tensors; its derivative is checked in the tests of torsh-sparse",
+    ),
 ];
 
 fn exempt(name: &str) -> bool {
