@@ -5,6 +5,7 @@
 //! stored costs nothing, and sums leave their registers once. Each number is the sum of the same terms in the same order
 //! whatever the number of threads.
 
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use torsh_core::{Result, TorshError, pool};
@@ -124,19 +125,29 @@ impl<'a, I: Index> BlockLines<'a, I> {
 pub trait BlockNumber: Number {
     /// Computes a checked product.
     #[doc(hidden)]
-    fn multiply<I: Index>(x: &BlockFactors<'_, Self, I>, out: &mut [Self]) -> Result<()>;
+    fn multiply<I: Index>(
+        x: &BlockFactors<'_, Self, I>,
+        out: &mut [MaybeUninit<Self>],
+    ) -> Result<()>;
     /// Computes a checked product at stored blocks.
     #[doc(hidden)]
-    fn sample<I: Index>(x: &BlockSamples<'_, Self, I>, out: &mut [Self]) -> Result<()>;
+    fn sample<I: Index>(x: &BlockSamples<'_, Self, I>, out: &mut [MaybeUninit<Self>])
+    -> Result<()>;
 }
 
 macro_rules! numbers {
     ($($t:ty),*) => { $(
         impl BlockNumber for $t {
-            fn multiply<I: Index>(x: &BlockFactors<'_, $t, I>, out: &mut [$t]) -> Result<()> {
+            fn multiply<I: Index>(
+                x: &BlockFactors<'_, $t, I>,
+                out: &mut [MaybeUninit<$t>],
+            ) -> Result<()> {
                 x.multiply(out)
             }
-            fn sample<I: Index>(x: &BlockSamples<'_, $t, I>, out: &mut [$t]) -> Result<()> {
+            fn sample<I: Index>(
+                x: &BlockSamples<'_, $t, I>,
+                out: &mut [MaybeUninit<$t>],
+            ) -> Result<()> {
                 x.sample(out)
             }
         }
@@ -148,16 +159,19 @@ numbers!(f32, f64);
 /// columns that is the product of the transposed matrix.
 ///
 /// `values` has the blocks, row-major each; with `order` stored block `e` is number `order[e]` of them, else number `e`. The
-/// dense operand and the result are row-major, or both transposed if `transposed`: `[m, terms]` and `[m, rows]`.
+/// dense operand and the result are row-major, or both transposed if `transposed`: `[m, terms]` and `[m, rows]`. Every
+/// element of the result is written.
 ///
 /// ```
+/// use std::mem::MaybeUninit;
 /// use torsh_backend_cpu::sparse::{BlockLines, block_product};
 /// // [[1, 2, 0, 0], [0, 0, 3, 4]] times a column.
 /// let lines = BlockLines::new(&[0i64, 1, 2], &[0, 1], [1, 2], false, 2)?;
 /// let (values, dense) = ([1.0f32, 2.0, 3.0, 4.0], [1.0, 10.0, 100.0, 1000.0]);
-/// let mut out = [0.0; 2];
+/// let mut out = [MaybeUninit::uninit(); 2];
 /// block_product(lines, &values, None, &dense, 1, false, &mut out)?;
-/// assert_eq!(out, [21.0, 4300.0]);
+/// // SAFETY: every element was written.
+/// assert_eq!(out.map(|v| unsafe { v.assume_init() }), [21.0, 4300.0]);
 /// # Ok::<(), torsh_core::TorshError>(())
 /// ```
 ///
@@ -170,7 +184,7 @@ pub fn block_product<T: BlockNumber, I: Index>(
     dense: &[T],
     m: usize,
     transposed: bool,
-    out: &mut [T],
+    out: &mut [MaybeUninit<T>],
 ) -> Result<()> {
     let (stored, each) = (lines.places.len(), lines.elements());
     let blocks = values.len() / each;
@@ -193,7 +207,7 @@ pub fn block_product<T: BlockNumber, I: Index>(
     check_sizes(dense.len(), lines.width * terms, m, "the dense operand")?;
     check_sizes(out.len(), lines.count() * size, m, "the result")?;
     if stored == 0 || out.is_empty() {
-        out.fill(T::rounded(T::ZERO));
+        out.fill(MaybeUninit::new(T::default()));
         return Ok(());
     }
     let factors = BlockFactors {
@@ -208,14 +222,16 @@ pub fn block_product<T: BlockNumber, I: Index>(
 }
 
 /// For each stored block its elements of `x @ y.T`, row-major; both operands have `k` columns, or both are transposed if
-/// `transposed`: `[k, rows]` and `[k, columns]`.
+/// `transposed`: `[k, rows]` and `[k, columns]`. Every element of the result is written.
 ///
 /// ```
+/// use std::mem::MaybeUninit;
 /// use torsh_backend_cpu::sparse::{BlockLines, block_sampled_product};
 /// let lines = BlockLines::new(&[0i64, 0, 1], &[0], [1, 2], false, 1)?;
-/// let mut out = [0.0; 2];
+/// let mut out = [MaybeUninit::uninit(); 2];
 /// block_sampled_product(lines, &[2.0f64, 3.0], &[10.0, 100.0], 1, false, &mut out)?;
-/// assert_eq!(out, [30.0, 300.0]);
+/// // SAFETY: every element was written.
+/// assert_eq!(out.map(|v| unsafe { v.assume_init() }), [30.0, 300.0]);
 /// # Ok::<(), torsh_core::TorshError>(())
 /// ```
 ///
@@ -227,14 +243,14 @@ pub fn block_sampled_product<T: BlockNumber, I: Index>(
     y: &[T],
     k: usize,
     transposed: bool,
-    out: &mut [T],
+    out: &mut [MaybeUninit<T>],
 ) -> Result<()> {
     let ([rows, columns], [r, c]) = (lines.grid(), lines.block);
     check_sizes(x.len(), rows * r, k, "the left operand")?;
     check_sizes(y.len(), columns * c, k, "the right operand")?;
     check_sizes(out.len(), lines.places.len(), r * c, "the result")?;
     if k == 0 || out.is_empty() {
-        out.fill(T::rounded(T::ZERO));
+        out.fill(MaybeUninit::new(T::default()));
         return Ok(());
     }
     let samples = BlockSamples {
@@ -287,7 +303,7 @@ fn room(sizes: &[usize]) -> Result<usize> {
 
 #[expect(private_bounds, reason = "its methods are for this crate alone")]
 impl<T: Panels, I: Index> BlockFactors<'_, T, I> {
-    fn multiply(&self, out: &mut [T]) -> Result<()> {
+    fn multiply(&self, out: &mut [MaybeUninit<T>]) -> Result<()> {
         let ([size, terms], m) = (self.lines.sides(), self.m);
         let (count, stored) = (self.lines.count(), self.lines.places.len());
         let width = T::width(level());
@@ -302,7 +318,7 @@ impl<T: Panels, I: Index> BlockFactors<'_, T, I> {
         let split = pick::<BlocksSplit>(&problem, threads);
         let task = BlockTask {
             x: self,
-            out: Ptr::new(out.as_mut_ptr()),
+            out: Ptr::new(out.as_mut_ptr().cast::<T>()),
             width,
             panel: room(&[self.lines.width, terms, width])?,
         };
@@ -489,7 +505,7 @@ pub struct BlockSamples<'a, T, I> {
 
 #[expect(private_bounds, reason = "its methods are for this crate alone")]
 impl<T: Panels, I: Index> BlockSamples<'_, T, I> {
-    fn sample(&self, out: &mut [T]) -> Result<()> {
+    fn sample(&self, out: &mut [MaybeUninit<T>]) -> Result<()> {
         let ([rows, columns], [r, c]) = (self.lines.grid(), self.lines.block);
         let width = T::width(level());
         // Columns of a block with those that fill its last panel.
@@ -505,7 +521,10 @@ impl<T: Panels, I: Index> BlockSamples<'_, T, I> {
         let ends = even(self.lines.places.len(), item);
         let parts = ends.len() - 1;
         let memory = Scratch::<T>::new(of_right + of_left + room(&[parts, own])?)?;
-        let (right, out) = (Ptr::new(memory.ptr()), Ptr::new(out.as_mut_ptr()));
+        let (right, out) = (
+            Ptr::new(memory.ptr()),
+            Ptr::new(out.as_mut_ptr().cast::<T>()),
+        );
         let left = Ptr::new(right.at(of_right as isize));
         let owned = Ptr::new(left.at(of_left as isize));
         for first in (0..self.k).step_by(most) {

@@ -286,12 +286,22 @@ pub fn fill_places<T: Element>(
         return Ok(());
     }
     let n = places.len();
+    // The first of all, whatever the part that meets one.
+    let wrong = || {
+        let outside = out_of_range(places, count, "column");
+        outside.unwrap_or_else(|| {
+            let late = places.windows(2).find(|w| w[0] >= w[1]);
+            let text = late.map(|w| format!(": {} is out of order", w[1]));
+            let text = text.unwrap_or_default();
+            TorshError::invalid("", format!("the places do not ascend{text}"))
+        })
+    };
     if [places.first(), places.last()]
         .into_iter()
         .flatten()
         .any(|p| p.place() >= count)
     {
-        return Err(beyond(places, count));
+        return Err(wrong());
     }
     let each = unit.saturating_mul(tuning::STRIDED) + n / count * tuning::MOVE;
     let written = AtomicUsize::new(0);
@@ -303,10 +313,7 @@ pub fn fill_places<T: Element>(
         for (e, place) in (from..end).zip(&places[from..end]) {
             let at = place.place();
             if !range.contains(&at) || e > from && places[e - 1] >= *place {
-                return Err(TorshError::invalid(
-                    "",
-                    format!("the places do not ascend: {place} is out of order"),
-                ));
+                return Err(wrong());
             }
             let at = at - range.start;
             write(&mut to[at * unit..][..unit], &values[e * unit..][..unit]);
@@ -317,8 +324,7 @@ pub fn fill_places<T: Element>(
     // Each part has checked that its places are its own, so that none was counted twice.
     match written.into_inner() == n {
         true => Ok(()),
-        false => Err(out_of_range(places, count, "column")
-            .unwrap_or_else(|| TorshError::invalid("", "the places do not ascend"))),
+        false => Err(wrong()),
     }
 }
 

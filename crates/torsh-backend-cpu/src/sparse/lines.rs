@@ -1,16 +1,13 @@
 //! Lines of stored elements: where each begins, from the line of each element and back.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-use torsh_core::{Result, TorshError, pool};
+use torsh_core::{Result, TorshError};
 
 use super::group::each_row;
 use super::lists::Coordinates;
 use super::number::Index;
 use super::rows::check_pointers;
-use super::split::{Columns, even, first_of, share};
+use super::split::{Columns, even, first_of, holds, share};
 use super::tuning;
-use crate::machine::tuning::grain;
 use crate::shares::Parts;
 
 /// Whether `pointers` say where the lines of some matrices begin and end, and `plain` the other index of each element:
@@ -52,14 +49,8 @@ pub fn are_lines<I: Index>(
         own.is_sorted_by(|a, b| a.place() < b.place())
             && own.last().is_none_or(|i| i.place() < others)
     };
-    let good = AtomicBool::new(true);
     let each = tuning::PASS.saturating_mul(1 + nnz / lines.max(1));
-    pool::parallel_for(entries * lines, grain(each), &|mut range| {
-        if !range.all(line_is_good) {
-            good.store(false, Relaxed);
-        }
-    });
-    good.into_inner()
+    holds(entries * lines, each, |mut range| range.all(line_is_good))
 }
 
 /// Where lines begin, from the line of each element. `heads` are the coordinates of lines, in order: the last dimension

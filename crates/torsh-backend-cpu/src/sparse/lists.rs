@@ -1,12 +1,10 @@
 //! Lists of coordinates: their bounds and their order.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
 use smallvec::SmallVec;
-use torsh_core::{Result, TorshError, pool};
+use torsh_core::{Result, TorshError};
 
+use super::split::holds;
 use super::tuning;
-use crate::machine::tuning::grain;
 
 /// The coordinates of places in a shape: each place is a column of a row-major matrix, which has a row for each
 /// dimension.
@@ -68,14 +66,7 @@ impl<'a> Coordinates<'a> {
 
     /// Whether something is true of all ranges of places.
     fn holds(&self, f: impl Fn(std::ops::Range<usize>) -> bool + Sync) -> bool {
-        let good = AtomicBool::new(true);
-        let each = tuning::PASS * self.shape.len().max(1);
-        pool::parallel_for(self.count, grain(each), &|range| {
-            if !f(range) {
-                good.store(false, Relaxed);
-            }
-        });
-        good.into_inner()
+        holds(self.count, tuning::PASS * self.shape.len().max(1), f)
     }
 
     /// Whether place `a` comes before place `b`.

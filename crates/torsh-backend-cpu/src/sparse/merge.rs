@@ -7,7 +7,7 @@ use torsh_core::{Result, TorshError, pool};
 
 use super::lists::Coordinates;
 use super::number::{Index, Number};
-use super::split::{Columns, even, first_of, share};
+use super::split::{Columns, even, first_of, holds, share};
 use super::tuning;
 use crate::machine::tuning::grain;
 use crate::shares::{Parts, Shared};
@@ -111,6 +111,22 @@ fn found(at: i64) -> (usize, bool) {
     }
 }
 
+/// Where the places go on that come behind a position, and behind its place if that is there.
+#[inline(always)]
+fn behind(at: i64) -> usize {
+    let (p, there) = found(at);
+    p.saturating_add(usize::from(there))
+}
+
+/// Whether these are positions among `n` places of places that ascend.
+fn are_positions(at: &[i64], n: usize) -> bool {
+    let follows = |e: usize| behind(at[e - 1]) <= found(at[e]).0;
+    at.last().is_none_or(|&last| behind(last) <= n)
+        && holds(at.len(), tuning::PASS, |range| {
+            (range.start.max(1)..range.end).all(follows)
+        })
+}
+
 /// The places of two lists that ascend, each once and in order, and their values: where both have a place, the sum.
 ///
 /// `at` is where the places of `b` are among those of `a`, as [`find_places`] gives it. `values` are those of both
@@ -152,6 +168,12 @@ pub fn merge_places<T: Number>(
             ),
         ));
     }
+    if !are_positions(at, n) {
+        return Err(TorshError::invalid(
+            "",
+            "the positions are none of places in order",
+        ));
+    }
     // Parts of as many places each of both lists together.
     let parts = pool::chunk_count(n + m, grain(tuning::MERGE)).max(1);
     let (mut cuts, mut ends) = (vec![[0, 0]], vec![0]);
@@ -190,9 +212,6 @@ pub fn merge_places<T: Number>(
         let mut next = i;
         for (e, &p) in (j..j_end).zip(&at[j..j_end]) {
             let (p, there) = found(p);
-            if p < next || p > i_end || there && p == i_end {
-                return Err(unsorted());
-            }
             (next..p).for_each(|i| writer.put(0, i));
             writer.put(1, e);
             if there {
@@ -203,11 +222,6 @@ pub fn merge_places<T: Number>(
         (next..i_end).for_each(|i| writer.put(0, i));
         Ok(())
     })
-}
-
-#[cold]
-fn unsorted() -> TorshError {
-    TorshError::invalid("", "the positions are none of places in order")
 }
 
 /// How many places of both lists are among the first `wanted` ones of all, those of both lists counted twice.

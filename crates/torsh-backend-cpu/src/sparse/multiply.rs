@@ -50,18 +50,13 @@ pub fn product_bounds<I: Index>(
     };
     *first = 0;
     let ends = balanced(a.0, tuning::PASS, tuning::ROW);
+    let outside = || {
+        out_of_range(a.1, b.0.len() - 1, "column")
+            .unwrap_or_else(|| TorshError::index("", "an index is out of range"))
+    };
     share(&ends, Parts::new(&mut *counts, 1), |range, part| {
         for (i, to) in range.zip(part.into_slice()) {
-            let mut n = 0usize;
-            for column in &a.1[a.0[i].place()..a.0[i + 1].place()] {
-                let ends = b.0.get(column.place()..).and_then(|p| p.first_chunk::<2>());
-                let Some([from, end]) = ends else {
-                    return Err(out_of_range(a.1, b.0.len() - 1, "column")
-                        .unwrap_or_else(|| TorshError::index("", "an index is out of range")));
-                };
-                n = n.saturating_add(end.place() - from.place());
-            }
-            *to = n.min(most) as i64;
+            *to = bound(a, b.0, most, i).ok_or_else(outside)? as i64;
         }
         Ok(())
     })?;
@@ -73,11 +68,23 @@ pub fn product_bounds<I: Index>(
     Ok(())
 }
 
+/// The most elements that row `i` of a product has, from the places of the left matrix and where rows of the right one begin;
+/// `None` if a column is out of range.
+fn bound<I: Index>(a: Places<'_, I>, b: &[I], width: usize, i: usize) -> Option<usize> {
+    let mut n = 0usize;
+    for column in &a.1[a.0[i].place()..a.0[i + 1].place()] {
+        let [from, end] = b.get(column.place()..)?.first_chunk::<2>()?;
+        n = n.saturating_add(end.place() - from.place());
+    }
+    Some(n.min(width))
+}
+
 /// `a @ b` of two sparse matrices: where its rows begin, its columns and its values. The columns of a row are sorted, and each
 /// is there once.
 ///
-/// `bounds` are those of [`product_bounds`], and there is room for as many columns and values as they say. Those behind the
-/// product's elements become 0: every element of the three lists is written.
+/// `bounds` are those of [`product_bounds`] or give rows more room, and there is room for as many columns and values as they
+/// say. Those behind the product's elements become 0: every element of the three lists is written. Nothing is written where
+/// the bounds give a row less room.
 ///
 /// ```
 /// use std::mem::MaybeUninit;
@@ -98,7 +105,7 @@ pub fn product_bounds<I: Index>(
 /// ```
 ///
 /// # Errors
-/// If an index is out of range, the sizes do not go together, the bounds are not those of the matrices, or there are more
+/// If an index is out of range, the sizes do not go together, the bounds give a row too little room, or there are more
 /// elements than the index type counts.
 pub fn sparse_product<T: Number, I: Index>(
     a: Rows<'_, T, I>,
@@ -125,6 +132,7 @@ pub fn sparse_product<T: Number, I: Index>(
             ),
         ));
     }
+    check_bounds(&a, &b, bounds)?;
     let problem = PatternProblem {
         rows,
         columns: b.width,
@@ -170,6 +178,34 @@ pub fn sparse_product<T: Number, I: Index>(
         to.write(I::of(end).ok_or_else(too_many)?);
     }
     Ok(())
+}
+
+/// Refuses bounds that give a row less room than [`product_bounds`] does. The rows of a thread share their room, so that who
+/// has too little would depend on the number of threads.
+fn check_bounds<T: Number, I: Index>(
+    a: &Rows<'_, T, I>,
+    b: &Rows<'_, T, I>,
+    bounds: &[i64],
+) -> Result<()> {
+    let ends = balanced(a.pointers, tuning::PASS, tuning::ROW);
+    share(&ends, Parts::none(), |range, _| {
+        for i in range {
+            let most = bound((a.pointers, a.columns), b.pointers, b.width, i);
+            let (most, room) = (
+                most.ok_or_else(|| a.out_of_range())?,
+                (bounds[i + 1] - bounds[i]).place(),
+            );
+            if most > room {
+                return Err(TorshError::invalid(
+                    "",
+                    format!(
+                        "row {i} of the product may have {most} elements, and the bounds give it room for {room}"
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    })
 }
 
 /// Whether a product of `count` elements may stay where there is room for `room` of them: the room that is left costs less than
@@ -222,7 +258,7 @@ struct Work<'w, 'a, T, I> {
 struct Writer<'w, T, I> {
     columns: &'w mut [MaybeUninit<I>],
     values: &'w mut [MaybeUninit<T>],
-    /// How many there were. What there was no room for is not written.
+    /// How many there were.
     count: usize,
 }
 
@@ -241,15 +277,14 @@ impl<T: Number, I: Index> Writer<'_, T, I> {
         self.count += 1;
     }
 
-    /// `None` where there was no room for an element.
-    fn all(&self) -> Option<()> {
-        (self.count <= self.columns.len()).then_some(())
+    /// Makes sure that all were written, as the bounds promised.
+    fn check_room(&self) {
+        assert!(self.count <= self.columns.len());
     }
 }
 
 multiversion! {
-    /// Sums of a row in places of all columns, of which those with a sum are marked; `None` if an index is out of range, or
-    /// there are more elements than the bounds say.
+    /// Sums of a row in places of all columns, of which those with a sum are marked; `None` if an index is out of range.
     fn by_marks<A, T: Number, I: Index>(work: Work<'_, '_, T, I>) -> Option<()> {
         let Work { a, b, range, room } = work;
         let mut to = Writer { columns: room.columns, values: room.values, count: 0 };
@@ -278,7 +313,8 @@ multiversion! {
             marks.take(|c| to.put(c, replace(&mut sums[c], T::ZERO)));
             *count = to.count - before;
         }
-        to.all()
+        to.check_room();
+        Some(())
     }
 }
 
@@ -321,18 +357,14 @@ fn by_sorting<T: Number, I: Index>(work: Work<'_, '_, T, I>) -> Option<()> {
         }
         *count = to.count - before;
     }
-    to.all()
+    to.check_room();
+    Some(())
 }
 
 #[cold]
 fn refused<T: Number, I: Index>(a: &Rows<'_, T, I>, b: &Rows<'_, T, I>) -> TorshError {
-    let good = |m: &Rows<'_, T, I>| (0..m.columns.len()).all(|e| m.at(e).is_some());
-    match (good(a), good(b)) {
-        (false, _) => a.out_of_range(),
-        (_, false) => b.out_of_range(),
-        _ => TorshError::invalid(
-            "",
-            "the rows of the product have more elements than their bounds say",
-        ),
+    match (0..a.columns.len()).all(|e| a.at(e).is_some()) {
+        false => a.out_of_range(),
+        true => b.out_of_range(),
     }
 }

@@ -173,19 +173,18 @@ fn keys(
     item: impl Fn(usize, u64) -> u64 + Sync,
     items: &mut [u64],
 ) -> Result<bool> {
-    let bad = |d: usize| {
-        let i = indices[d * n..][..n]
-            .iter()
-            .position(|&i| i < 0 || i as u64 >= shape[d] as u64);
-        let i = i.unwrap_or(0);
-        TorshError::index(
-            "",
-            format!(
+    // The first of all, whatever the part that meets one.
+    let bad = || {
+        let first = |d: usize| {
+            let row = &indices[d * n..][..n];
+            let i = row.iter().position(|&i| i as u64 >= shape[d] as u64)?;
+            Some(format!(
                 "index {} of stored element {i} is out of range for dimension {d} with size {}",
-                indices[d * n + i],
-                shape[d]
-            ),
-        )
+                row[i], shape[d]
+            ))
+        };
+        let text = dims.clone().find_map(first);
+        TorshError::index("", text.unwrap_or("an index is out of range".into()))
     };
     let to = Parts::new(&mut *items, 1);
     share(&even(n, tuning::PASS), to, |range, part| {
@@ -206,7 +205,7 @@ fn keys(
                 };
             }
             if !inside {
-                return Err(bad(d));
+                return Err(bad());
             }
         }
         for (i, key) in range.zip(to) {

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use smallvec::SmallVec;
 use torsh_core::{Result, TorshError, pool};
@@ -67,6 +68,17 @@ impl<T: Send> Shared for Columns<'_, T> {
         });
         Columns(rows.collect())
     }
+}
+
+/// Whether something is true of all ranges of `count` items, of which each takes so many picoseconds.
+pub(super) fn holds(count: usize, item: usize, f: impl Fn(Range<usize>) -> bool + Sync) -> bool {
+    let good = AtomicBool::new(true);
+    pool::parallel_for(count, grain(item.max(1)), &|range| {
+        if !f(range) {
+            good.store(false, Relaxed);
+        }
+    });
+    good.into_inner()
 }
 
 /// Calls `f` with each part of the items and of the results, on a thread each. The error is that of the first part that has

@@ -8,9 +8,10 @@ use super::*;
 
 mod lists;
 mod products;
+mod refused;
 
 /// What a kernel writes to memory of `n` elements. Each is `before` first, so that one that is left is seen.
-fn written<T: Element>(
+pub(super) fn written<T: Element>(
     n: usize,
     before: T,
     f: impl FnOnce(&mut [MaybeUninit<T>]) -> Result<()>,

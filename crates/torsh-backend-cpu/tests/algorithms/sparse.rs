@@ -145,10 +145,10 @@ fn blocks(a: &(Vec<i64>, Vec<i64>), [n, k]: [usize; 2], dense: &[f32], m: usize,
         }
     }
     let lines = BlockLines::new(&a.0, &a.1, [HIGH, 1], false, k).expect("blocks");
-    let mut found = vec![9.0; n * HIGH * m];
+    let mut found = room(n * HIGH * m, 9.0);
     block_product(lines, &values, None, dense, m, false, &mut found).expect("a product");
     let same = |found: &[f32]| found.iter().zip(&wanted).all(|(x, y)| f64::from(*x) == *y);
-    assert!(same(&found), "{name}");
+    assert!(same(&read(&found)), "{name}");
     if !by_blocks([HIGH, 1]) {
         let rows = Rows::new(&elements.0, &elements.1, &elements.2, None, k).expect("rows");
         let mut out = room(n * HIGH * m, 9.0);

@@ -1,3 +1,5 @@
+use std::mem::MaybeUninit;
+
 use torsh_core::{Result, TorshError, pool};
 
 use super::*;
@@ -5,7 +7,7 @@ use crate::kernels::panels;
 use crate::operations::Force;
 use crate::scalar::Real;
 use crate::simd::Level;
-use crate::sparse::tests::Random;
+use crate::sparse::tests::{Random, written};
 
 /// A matrix of blocks by lines, of which the first stores nothing and the last everything.
 struct Case {
@@ -134,9 +136,8 @@ fn check_products<T: BlockNumber + Real>() -> Result<()> {
             let (values, right, wanted) =
                 (of::<T>(&case.values), of::<T>(&right), of::<T>(&wanted));
             let text = format!("{block:?} {by_columns} {m}");
-            let mut out = vec![T::NAN; n * m];
-            block_product(lines, &values, None, &right, m, false, &mut out)?;
-            assert_eq!(out, wanted, "{text}");
+            let f = |out: &mut [_]| block_product(lines, &values, None, &right, m, false, out);
+            assert_eq!(written(n * m, T::NAN, f)?, wanted, "{text}");
             // Both dense matrices the other way, and the blocks in another order, of int32.
             let narrow = |l: &[i64]| l.iter().map(|&i| i as i32).collect::<Vec<i32>>();
             let (pointers, places) = (narrow(&case.pointers), narrow(&case.places));
@@ -145,8 +146,9 @@ fn check_products<T: BlockNumber + Real>() -> Result<()> {
             let each = block[0] * block[1];
             let reversed: Vec<T> = values.chunks(each).rev().flatten().copied().collect();
             let right = transposed(&right, [k, m]);
-            let mut out = vec![T::NAN; n * m];
-            block_product(lines, &reversed, Some(&order), &right, m, true, &mut out)?;
+            let order = Some(&order[..]);
+            let f = |out: &mut [_]| block_product(lines, &reversed, order, &right, m, true, out);
+            let out = written(n * m, T::NAN, f)?;
             assert_eq!(out, transposed(&wanted, [n, m]), "{text}, transposed");
         }
     }
@@ -191,12 +193,11 @@ fn check_samples<T: BlockNumber + Real>(terms: &[usize]) -> Result<()> {
             }
             let (x, y, wanted) = (of::<T>(&x), of::<T>(&y), of::<T>(&wanted));
             let text = format!("{block:?} {by_columns} {k}");
-            let mut out = vec![T::NAN; wanted.len()];
-            block_sampled_product(lines, &x, &y, k, false, &mut out)?;
-            assert_eq!(out, wanted, "{text}");
-            out.fill(T::NAN);
+            let f = |out: &mut [_]| block_sampled_product(lines, &x, &y, k, false, out);
+            assert_eq!(written(wanted.len(), T::NAN, f)?, wanted, "{text}");
             let (x, y) = (transposed(&x, [n, k]), transposed(&y, [m, k]));
-            block_sampled_product(lines, &x, &y, k, true, &mut out)?;
+            let f = |out: &mut [_]| block_sampled_product(lines, &x, &y, k, true, out);
+            let out = written(wanted.len(), T::NAN, f)?;
             assert_eq!(out, wanted, "{text}, transposed");
         }
     }
@@ -272,13 +273,14 @@ fn results_do_not_depend_on_the_threads() -> Result<()> {
             Force::new("sparse.blocks.split", split).map_err(|e| TorshError::invalid("", e))?;
         for threads in [1, 2, 5] {
             pool::set_num_threads(threads).map_err(|e| TorshError::invalid("", e.to_string()))?;
-            let mut out = vec![0.0; left.len()];
-            block_product(lines, &values, None, &right, m, false, &mut out)?;
-            let mut turned = vec![0.0; left.len()];
-            block_product(lines, &values, None, &right, m, true, &mut turned)?;
-            let mut samples = vec![0.0; values.len()];
-            block_sampled_product(lines, &left, &right, m, true, &mut samples)?;
-            all.push((out, turned, samples));
+            let product = |transposed: bool| {
+                let f =
+                    |out: &mut [_]| block_product(lines, &values, None, &right, m, transposed, out);
+                written(left.len(), f32::NAN, f)
+            };
+            let f = |out: &mut [_]| block_sampled_product(lines, &left, &right, m, true, out);
+            let samples = written(values.len(), f32::NAN, f)?;
+            all.push((product(false)?, product(true)?, samples));
         }
     }
     pool::set_num_threads(before).map_err(|e| TorshError::invalid("", e.to_string()))?;
@@ -298,7 +300,7 @@ fn what_does_not_go_together_is_refused() -> Result<()> {
         assert!(BlockLines::new(&[0i64, 1], &[0], block, false, 2).is_err());
     }
     let lines = BlockLines::new(&[0i64, 1], &[0], [2, 2], false, 2)?;
-    let (values, dense, mut out) = ([1.0f32; 8], [1.0; 12], [0.0; 6]);
+    let (values, dense, mut out) = ([1.0f32; 8], [1.0; 12], [MaybeUninit::uninit(); 6]);
     let mut product = |values: &[f32], order: Option<&[i64]>, dense: &[f32], m: usize| {
         block_product(lines, values, order, dense, m, false, &mut out)
     };
@@ -310,7 +312,7 @@ fn what_does_not_go_together_is_refused() -> Result<()> {
     assert!(product(&values, Some(&[-1]), &dense, 3).is_err());
     assert!(product(&values[..4], None, &dense[..11], 3).is_err());
     assert!(product(&values[..4], None, &dense, 4).is_err());
-    let mut out = [0.0; 4];
+    let mut out = [MaybeUninit::uninit(); 4];
     let mut sampled =
         |x: &[f32], y: &[f32], k: usize| block_sampled_product(lines, x, y, k, false, &mut out);
     assert!(sampled(&dense[..6], &dense, 3).is_ok());

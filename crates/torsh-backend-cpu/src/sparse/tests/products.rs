@@ -14,6 +14,29 @@ fn forced(op: &str, algorithm: &str) -> Result<Force> {
     Force::new(op, algorithm).map_err(|e| TorshError::invalid("", e))
 }
 
+/// Runs a check of every type of numbers, given how one of them is made of a whole number.
+macro_rules! with_all_types {
+    (|$of:ident| $check:expr) => {
+        with_all_types!(@ $of $check;
+            |v: i64| v as f32,
+            |v: i64| v as f64,
+            |v: i64| Complex::new(v as f32, 0.0),
+            |v: i64| Complex::new(v as f64, 0.0),
+            |v: i64| bf16::from_f32(v as f32),
+            |v: i64| f16::from_f32(v as f32),
+            |v: i64| v as u8,
+            |v: i64| v as i8,
+            |v: i64| v as i16,
+            |v: i64| v as i32,
+            |v: i64| v,
+        );
+    };
+    (@ $of:ident $check:expr; $($make:expr,)*) => { $({
+        let $of = $make;
+        $check?;
+    })* };
+}
+
 /// -1, 0 or 1: of so small numbers every type has the sums.
 fn small(r: &mut Random) -> i64 {
     r.below(3) as i64 - 1
@@ -81,17 +104,7 @@ fn rows_and_columns_of_every_length_are_summed() -> Result<()> {
     let all = || (1..=40).chain([63, 64, 65, 96, 129]);
     for algorithm in ["rows", "panels"] {
         let force = forced("sparse.product", algorithm)?;
-        check_products(&a, all(), |v| v as f32)?;
-        check_products(&a, all(), |v| v as f64)?;
-        check_products(&a, all(), |v| Complex::new(v as f32, 0.0))?;
-        check_products(&a, all(), |v| Complex::new(v as f64, 0.0))?;
-        check_products(&a, all(), |v| bf16::from_f32(v as f32))?;
-        check_products(&a, all(), |v| f16::from_f32(v as f32))?;
-        check_products(&a, all(), |v| v as u8)?;
-        check_products(&a, all(), |v| v as i8)?;
-        check_products(&a, all(), |v| v as i16)?;
-        check_products(&a, all(), |v| v as i32)?;
-        check_products(&a, all(), |v| v)?;
+        with_all_types!(|of| check_products(&a, all(), of));
         drop(force);
     }
     Ok(())
@@ -148,7 +161,7 @@ fn fractions(r: &mut Random, n: usize) -> Vec<f32> {
 }
 
 /// What a kernel computes with one, two and three threads, if it is always the same.
-fn with_threads<R: PartialEq>(f: impl Fn() -> Result<R>) -> Result<R> {
+pub(super) fn with_threads<R: PartialEq>(f: impl Fn() -> Result<R>) -> Result<R> {
     let set = |n| pool::set_num_threads(n).map_err(|e| TorshError::invalid("", e.to_string()));
     let before = pool::num_threads();
     let all: Result<Vec<R>> = [1, 2, 3]
@@ -224,17 +237,8 @@ fn check_samples<T: Products>(of: impl Fn(i64) -> T + Copy) -> Result<()> {
 
 #[torsh_macros::unit_test]
 fn places_of_rows_of_every_length_are_sampled() -> Result<()> {
-    check_samples(|v| v as f32)?;
-    check_samples(|v| v as f64)?;
-    check_samples(|v| Complex::new(v as f32, 0.0))?;
-    check_samples(|v| Complex::new(v as f64, 0.0))?;
-    check_samples(|v| bf16::from_f32(v as f32))?;
-    check_samples(|v| f16::from_f32(v as f32))?;
-    check_samples(|v| v as u8)?;
-    check_samples(|v| v as i8)?;
-    check_samples(|v| v as i16)?;
-    check_samples(|v| v as i32)?;
-    check_samples(|v| v)
+    with_all_types!(|of| check_samples(of));
+    Ok(())
 }
 
 #[torsh_macros::unit_test]
@@ -335,18 +339,9 @@ fn check_multiplied<T: Number>(of: impl Fn(i64) -> T + Copy) -> Result<()> {
 
 #[torsh_macros::unit_test]
 fn sparse_matrices_are_multiplied_in_one_pass() -> Result<()> {
-    check_multiplied(|v| v as f32)?;
-    check_multiplied(|v| v as f64)?;
-    check_multiplied(|v| Complex::new(v as f32, 0.0))?;
-    check_multiplied(|v| Complex::new(v as f64, 0.0))?;
-    // Their sums are whole numbers, which are rounded once.
-    check_multiplied(|v| f16::from_f32(v as f32))?;
-    check_multiplied(|v| bf16::from_f32(v as f32))?;
-    check_multiplied(|v| v as u8)?;
-    check_multiplied(|v| v as i8)?;
-    check_multiplied(|v| v as i16)?;
-    check_multiplied(|v| v as i32)?;
-    check_multiplied(|v| v)
+    // Sums of halves are whole numbers, which are rounded once.
+    with_all_types!(|of| check_multiplied(of));
+    Ok(())
 }
 
 #[torsh_macros::unit_test]
