@@ -1,12 +1,15 @@
 //! DDP with COO gradients against one process that has the batches of all ranks.
 
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
 use torsh_distributed::{DistributedDataParallel, ProcessGroup, join};
 use torsh_functional as F;
 use torsh_nn::construct::Construction;
 use torsh_nn::{Embedding, EmbeddingBag, Linear, Module, ModuleExt, Parameter};
 use torsh_optim::{Optimizer, SGD, SparseAdam};
-use torsh_sparse::SparseExt;
-use torsh_tensor::{DType, EmbeddingOptions, Result, Tensor};
+use torsh_sparse::{SparseExt, ToSparseOptions};
+use torsh_tensor::{DType, Device, EmbeddingOptions, Result, Tensor, TensorLayout};
 
 use crate::models::{batch, classes};
 use crate::seeded;
@@ -303,20 +306,252 @@ pub fn layouts(group: &ProcessGroup) -> Result<()> {
     if n == 1 {
         return Ok(());
     }
-    // Nothing says that the layout changes.
-    let ddp = DistributedDataParallel::builder(table()?)
-        .process_group(group)
-        .build()?;
+    // Nothing says that the layout changes: the average is strided, as it was.
+    let (single, ddp) = (table()?, DistributedDataParallel::builder(table()?));
+    let ddp = ddp.process_group(group).build()?;
     ddp.forward(&input(1, 0)?)?.sum()?.backward()?;
     ddp.zero_grad();
+    for r in 0..n {
+        let y = single.forward(&input(r, r)?)?.sum()?;
+        y.div(n as f64)?.backward()?;
+    }
+    let rank = group.rank();
+    ddp.forward(&input(rank, rank)?)?.sum()?.backward()?;
+    near_gradients("a layout that changes", 1, ddp.module(), &single)
+}
+
+/// How the gradients of ranks may be stored; nothing where a rank does not use the matrix.
+const KINDS: [Option<TensorLayout>; 7] = [
+    None,
+    Some(TensorLayout::Strided),
+    Some(TensorLayout::SparseCoo),
+    Some(TensorLayout::SparseCsr),
+    Some(TensorLayout::SparseCsc),
+    Some(TensorLayout::SparseBsr),
+    Some(TensorLayout::SparseBsc),
+];
+
+/// A matrix, and a layer in a bucket of its own.
+#[derive(Module)]
+struct Layered {
+    weight: Parameter,
+    head: Linear,
+}
+
+impl Module for Layered {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.head.forward(x)
+    }
+}
+
+fn layered() -> Result<Layered> {
+    Construction::new().dtype(DType::F64).run(|| {
+        Ok(Layered {
+            weight: Parameter::new(Tensor::zeros([4, 6], DType::F64, Device::Cpu)?),
+            head: Linear::new(2, 1),
+        })
+    })
+}
+
+/// What the matrix is multiplied with in a step of a rank, which is its gradient; half of it is 0.
+fn factors(step: usize, rank: usize) -> Result<Tensor> {
+    let all = batch(step, rank, &[4, 6])?.to_dtype(DType::F64)?;
+    all.mul(&all.gt(0.5)?)
+}
+
+/// What the layer gets.
+fn features(step: usize, rank: usize) -> Result<Tensor> {
+    batch(step, rank + 50, &[1, 2])?.to_dtype(DType::F64)
+}
+
+/// A model in data parallel whose matrix gets gradients of the layout that is set.
+struct Turned {
+    ddp: DistributedDataParallel<Layered>,
+    layout: Arc<Mutex<TensorLayout>>,
+}
+
+impl Turned {
+    fn new(group: &ProcessGroup, unused: bool) -> Result<Turned> {
+        let (model, layout) = (layered()?, Arc::new(Mutex::new(TensorLayout::Strided)));
+        let told = layout.clone();
+        model.weight.register_hook(move |g| {
+            let layout = *told.lock().unwrap_or_else(PoisonError::into_inner);
+            let how = ToSparseOptions::new().layout(layout);
+            match (layout.is_strided(), layout.is_blocked()) {
+                (true, _) => Ok(None),
+                (false, true) => g.to_sparse_with(how.blocksize([2, 3])).map(Some),
+                (false, false) => g.to_sparse_with(how).map(Some),
+            }
+        })?;
+        let ddp = DistributedDataParallel::builder(model)
+            .process_group(group)
+            .find_unused_parameters(unused)
+            .first_bucket_mb(0.00001)
+            .bucket_cap_mb(0.00001)
+            .build()?;
+        Ok(Turned { ddp, layout })
+    }
+
+    /// A step in which the ranks have gradients of these kinds, against the averages. `coo` says whether that of the
+    /// matrix is a COO tensor.
+    fn step(
+        &self,
+        what: &str,
+        step: usize,
+        kinds: &[Option<TensorLayout>],
+        coo: bool,
+    ) -> Result<()> {
+        let (ddp, n) = (&self.ddp, kinds.len());
+        let rank = ddp.process_group().rank();
+        if let Some(layout) = kinds[rank] {
+            *self.layout.lock().unwrap_or_else(PoisonError::into_inner) = layout;
+        }
+        ddp.zero_grad();
+        let loss = ddp.run(|m| {
+            let y = m.head.forward(&features(step, rank)?)?.sum()?;
+            match kinds[rank] {
+                None => Ok(y),
+                Some(_) => y.add(&m.weight.mul(&factors(step, rank)?)?.sum()?),
+            }
+        })?;
+        loss.backward()?;
+        let what = format!("{what}: {kinds:?}");
+        let used = (0..n).filter(|r| kinds[*r].is_some());
+        let of_matrix = used.map(|r| factors(step, r)).collect::<Result<Vec<_>>>()?;
+        let of_layer = (0..n)
+            .map(|r| features(step, r))
+            .collect::<Result<Vec<_>>>()?;
+        match (ddp.module().weight.grad(), of_matrix.is_empty()) {
+            (None, true) => {}
+            (Some(got), false) => {
+                let wanted = Tensor::stack(&of_matrix, 0)?.sum_dim(0, false)?;
+                near(
+                    &what,
+                    step,
+                    "weight",
+                    &got.to_dense()?,
+                    &wanted.div(n as f64)?,
+                )?;
+                check(coo == got.is_sparse(), || {
+                    format!("{what}: the average in step {step} is {}", got.layout())
+                })?;
+            }
+            (got, _) => {
+                return Err(wrong(format!(
+                    "{what}: the average in step {step} is {got:?}"
+                )));
+            }
+        }
+        let wanted = Tensor::cat(&of_layer, 0)?.sum_dim(0, true)?.div(n as f64)?;
+        let got = ddp.module().head.weight.grad();
+        let got = got.ok_or_else(|| wrong("the layer has no gradient"))?;
+        near(&what, step, "head.weight", &got, &wanted)
+    }
+}
+
+/// The combinations of layouts, and of ranks that do not use the matrix: in the first step, of a parameter that is in a
+/// bucket, and of one whose COO gradients are collected.
+fn all_combinations(group: &ProcessGroup) -> Result<()> {
+    let n = group.size();
+    let (coo, strided) = (
+        vec![Some(TensorLayout::SparseCoo); n],
+        vec![Some(TensorLayout::Strided); n],
+    );
+    for unused in [false, true] {
+        let (listed, in_bucket) = (Turned::new(group, unused)?, Turned::new(group, unused)?);
+        listed.step("collected", 0, &coo, true)?;
+        in_bucket.step("in a bucket", 0, &strided, false)?;
+        // All of two ranks, and a part of those of more.
+        for nth in (0..KINDS.len() * KINDS.len()).step_by(n - 1) {
+            let kind = |rank: usize| match rank {
+                0 => KINDS[nth / KINDS.len()],
+                rank => KINDS[(nth + rank - 1) % KINDS.len()],
+            };
+            let kinds: Vec<Option<TensorLayout>> = (0..n).map(kind).collect();
+            if !unused && kinds.contains(&None) {
+                continue;
+            }
+            let mut layouts = kinds.iter().flatten();
+            let sparse = layouts.all(|layout| *layout == TensorLayout::SparseCoo);
+            Turned::new(group, unused)?.step("first", 0, &kinds, sparse)?;
+            listed.step("collected", nth + 1, &kinds, sparse)?;
+            if !unused {
+                in_bucket.step("in a bucket", nth + 1, &kinds, false)?;
+                continue;
+            }
+            let late = Turned::new(group, true)?;
+            late.step("late", 0, &strided, false)?;
+            late.step("late", 1, &kinds, sparse)?;
+            late.step("late", 2, &coo, true)?;
+        }
+    }
+    Ok(())
+}
+
+/// Ranks whose COO gradients have different sparse dimensions: the same error on all.
+fn unlike_dimensions(group: &ProcessGroup) -> Result<()> {
+    let (model, dims) = (layered()?, 1 + group.rank().min(1) as i64);
+    model.weight.register_hook(move |g| {
+        let how = ToSparseOptions::new().sparse_dim(dims);
+        g.to_sparse_with(how).map(Some)
+    })?;
+    let ddp = DistributedDataParallel::builder(model).process_group(group);
+    let ddp = ddp.build()?;
+    let loss = ddp.run(|m| {
+        m.head
+            .forward(&features(0, 0)?)?
+            .sum()?
+            .add(&m.weight.sum()?)
+    })?;
+    let done = loss.backward();
+    let text = done
+        .as_ref()
+        .map_or_else(|e| e.to_string(), |()| String::new());
+    let all = group.all_gather_object(&text)?;
+    check(all.iter().all(|t| *t == text), || {
+        format!("the errors of the ranks are {all:?}")
+    })?;
     says(
-        ddp.forward(&input(0, 0)?)?.sum()?.backward(),
+        done,
         &[
-            "gradient of weight",
-            "torch.sparse_coo",
-            "find_unused_parameters",
+            "the gradients of weight",
+            "rank 0: torch.sparse_coo of 4 elements and 1 sparse dimensions",
+            "rank 1: torch.sparse_coo of 24 elements and 2 sparse dimensions",
         ],
     )
+}
+
+/// Nothing but the buckets is sent for strided gradients, once the ranks know that there are no others.
+fn traffic(group: &ProcessGroup) -> Result<()> {
+    let (model, kinds) = (
+        Turned::new(group, false)?,
+        vec![Some(TensorLayout::Strided); group.size()],
+    );
+    model.step("traffic", 0, &kinds, false)?;
+    // Another order of the buckets.
+    model.step("traffic", 1, &kinds, false)?;
+    group.reset_stats();
+    model.step("traffic", 2, &kinds, false)?;
+    let sent = group.stats().kinds;
+    let sent: Vec<(&str, u64)> = sent.iter().map(|(k, s)| (&k[..], s.operations)).collect();
+    let buckets = model.ddp.buckets().len() as u64;
+    check(sent == [("all_reduce", buckets)], || {
+        format!("a step with strided gradients in {buckets} buckets sends {sent:?}")
+    })
+}
+
+/// Ranks whose gradients of one parameter have all combinations of layouts. A rank that waits in vain is an error soon.
+pub fn combinations(group: &ProcessGroup) -> Result<()> {
+    if group.size() == 1 {
+        return Ok(());
+    }
+    let patience = group.timeout();
+    group.set_timeout(Duration::from_secs(60));
+    let done = traffic(group)
+        .and_then(|()| all_combinations(group))
+        .and_then(|()| unlike_dimensions(group));
+    group.set_timeout(patience);
+    done
 }
 
 /// Ranks with different numbers of batches.
@@ -356,5 +591,6 @@ pub fn run(group: &ProcessGroup) -> Result<()> {
     no_sync(group)?;
     unused(group)?;
     layouts(group)?;
+    combinations(group)?;
     uneven(group)
 }

@@ -1,6 +1,6 @@
 //! The checks of data parallel with COO gradients on threads.
 
-use torsh_distributed_suite::coo::{layouts, no_sync, uneven, unused, whole_batch};
+use torsh_distributed_suite::coo::{combinations, layouts, no_sync, uneven, unused, whole_batch};
 use torsh_tensor::Result;
 
 use crate::on_all;
@@ -23,6 +23,11 @@ fn coo_gradients_of_unused_tables_are_none() -> Result<()> {
 #[test]
 fn coo_and_strided_gradients_of_ranks_are_averaged() -> Result<()> {
     on_all(layouts)
+}
+
+#[test]
+fn all_combinations_of_layouts_are_averaged() -> Result<()> {
+    on_all(combinations)
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! COO gradients of several ranks: each rank gets the indices and values of all.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use torsh_core::attrs::NONE;
 use torsh_tensor::call::Arg;
@@ -8,42 +10,70 @@ use torsh_tensor::{DType, Device, Result, Tensor, TensorLayout, TorshError};
 
 use crate::group::ProcessGroup;
 
-/// How a rank's gradient of a parameter is stored, as ranks tell it one another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// How a rank sends its gradient of a parameter, as ranks tell it one another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Form {
     /// There is none.
     Absent,
-    /// With all elements.
+    /// With all elements: a strided one, and one of a compressed layout, of which ranks do not send indices.
     Strided,
     /// As a COO tensor of so many sparse dimensions and elements.
     Coo { sparse_dim: usize, nnz: usize },
+    /// It cannot be read, for this reason.
+    Unreadable(String),
 }
 
 impl Form {
-    /// The form of the gradient of the parameter with this name.
-    pub(crate) fn of(op: &'static str, name: &str, grad: Option<&Tensor>) -> Result<Form> {
-        let Some(grad) = grad else {
-            return Ok(Form::Absent);
-        };
-        match (grad.layout(), grad.pattern()) {
-            (TensorLayout::Strided, _) => Ok(Form::Strided),
-            (TensorLayout::SparseCoo, Some(p)) => Ok(Form::Coo {
+    /// The form of a gradient.
+    pub(crate) fn of(grad: Option<&Tensor>) -> Form {
+        let coo = grad.filter(|g| g.is_sparse()).and_then(Tensor::pattern);
+        match (grad, coo) {
+            (None, _) => Form::Absent,
+            (_, None) => Form::Strided,
+            (_, Some(p)) => Form::Coo {
                 sparse_dim: p.sparse_dim(),
                 nnz: p.nnz(),
-            }),
-            (layout, _) => Err(TorshError::invalid(
-                op,
-                format!(
-                    "the gradient of {name} has the layout {layout}, and ranks average those of the layouts torch.strided and torch.sparse_coo"
-                ),
-            )
-            .with_hint("a hook of the parameter can change it: to_sparse() or to_dense()")),
+            },
         }
     }
 
-    pub(crate) fn is_coo(self) -> bool {
+    pub(crate) fn is_coo(&self) -> bool {
         matches!(self, Form::Coo { .. })
     }
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Form::Absent => f.write_str("none"),
+            Form::Strided => write!(f, "{}", TensorLayout::Strided),
+            Form::Coo { sparse_dim, nnz } => write!(
+                f,
+                "{} of {nnz} elements and {sparse_dim} sparse dimensions",
+                TensorLayout::SparseCoo
+            ),
+            Form::Unreadable(why) => write!(f, "one that cannot be read ({why})"),
+        }
+    }
+}
+
+/// The error of all ranks where the gradients of a parameter do not go together.
+fn unlike(op: &'static str, name: &str, why: &str, forms: &[&Form]) -> TorshError {
+    let ranks = forms.iter().enumerate();
+    let ranks: Vec<String> = ranks.map(|(r, form)| format!("rank {r}: {form}")).collect();
+    TorshError::invalid(
+        op,
+        format!(
+            "the gradients of {name} {why}, and have no average; they are {}",
+            ranks.join("; ")
+        ),
+    )
+}
+
+/// Why something failed, without the place.
+pub(crate) fn reason(e: &TorshError) -> String {
+    e.info()
+        .map_or_else(|| e.to_string(), |i| i.message.clone())
 }
 
 /// The forms of all ranks, each with one for each parameter.
@@ -77,8 +107,10 @@ pub(crate) struct Part<'a> {
 
 /// What all ranks have of a gradient.
 pub(crate) struct Gathered {
-    /// Whether one of them has a strided gradient, which is not in the sum.
+    /// Whether one of them sends a gradient with all elements, which is not in the sum.
     pub(crate) strided: bool,
+    /// This rank's, where it does.
+    pub(crate) own: Option<Tensor>,
     /// The sum of the COO gradients in the order of the ranks, coalesced, where there is one.
     pub(crate) sum: Option<Tensor>,
 }
@@ -123,6 +155,20 @@ fn coalesced(t: &Tensor) -> Result<Tensor> {
     sparse::call1("coalesce", &[Arg::T(&t.detach())], NONE)
 }
 
+/// A sparse gradient with all its elements.
+pub(crate) fn strided(grad: &Tensor) -> Result<Tensor> {
+    sparse::call1("to_dense", &[Arg::T(&grad.detach())], NONE)
+}
+
+/// A gradient as it is sent: an index that comes twice travels once, and those of compressed layouts do not.
+fn sent(grad: &Tensor) -> Result<Tensor> {
+    match grad.layout() {
+        TensorLayout::Strided => Ok(grad.detach()),
+        TensorLayout::SparseCoo => coalesced(grad),
+        _ => strided(grad),
+    }
+}
+
 /// A parameter of which some rank has a COO gradient.
 struct Stored<'a> {
     /// Its place among the parts.
@@ -141,35 +187,32 @@ impl<'a> Stored<'a> {
         op: &'static str,
         at: usize,
         part: &Part<'a>,
-        forms: &[Form],
+        forms: &[&Form],
         send_as: Option<DType>,
     ) -> Result<Option<Stored<'a>>> {
+        if forms.iter().any(|f| matches!(f, Form::Unreadable(_))) {
+            return Err(unlike(op, part.name, "cannot all be read", forms));
+        }
         let mut first = None;
         let mut nnz = Vec::with_capacity(forms.len());
-        for (rank, form) in forms.iter().enumerate() {
-            let Form::Coo {
+        for form in forms {
+            let &&Form::Coo {
                 sparse_dim,
                 nnz: own,
-            } = *form
+            } = form
             else {
                 nnz.push(None);
                 continue;
             };
             nnz.push(Some(own));
-            let (other, dims) = *first.get_or_insert((rank, sparse_dim));
-            if dims != sparse_dim {
-                return Err(TorshError::invalid(
-                    op,
-                    format!(
-                        "the gradients of {} have {dims} sparse dimensions on rank {other} and {sparse_dim} on rank {rank}",
-                        part.name
-                    ),
-                )
-                .with_hint("read the parameter by the same functions on every rank"));
+            if *first.get_or_insert(sparse_dim) != sparse_dim {
+                let why = "have different sparse dimensions";
+                return Err(unlike(op, part.name, why, forms)
+                    .with_hint("read the parameter by the same functions on every rank"));
             }
         }
         let dtype = part.parameter.dtype();
-        Ok(first.map(|(_, sparse_dim)| Stored {
+        Ok(first.map(|sparse_dim| Stored {
             at,
             parameter: part.parameter,
             sparse_dim,
@@ -212,7 +255,11 @@ impl<'a> Stored<'a> {
 
 /// Collects the COO gradients of all ranks. Values travel in the dtype `send_as`, where there is one. Nothing is recorded.
 ///
-/// All ranks call it with the same parameters. Each may have another number of elements of a gradient, or no gradient.
+/// All ranks call it with the same parameters. Each may have another number of elements of a gradient, one of another
+/// layout, or no gradient.
+///
+/// # Errors
+/// The same on all ranks: a gradient that one of them cannot read; different numbers of sparse dimensions.
 pub(crate) fn gather(
     op: &'static str,
     group: &ProcessGroup,
@@ -221,21 +268,22 @@ pub(crate) fn gather(
 ) -> Result<Vec<Gathered>> {
     let (mut own, mut grads) = (Vec::new(), Vec::new());
     for part in parts {
-        // An index that comes twice travels once.
-        let grad = match &part.grad {
-            Some(g) if g.is_sparse() => Some(coalesced(g)?),
-            grad => grad.clone(),
-        };
-        own.push(Form::of(op, part.name, grad.as_ref())?);
-        grads.push(grad.filter(Tensor::is_sparse));
+        let grad = part.grad.as_ref().map(sent).transpose();
+        own.push(match &grad {
+            Ok(grad) => Form::of(grad.as_ref()),
+            // The others wait for what this rank says.
+            Err(e) => Form::Unreadable(reason(e)),
+        });
+        grads.push(grad.unwrap_or_default());
     }
     let all = forms(op, group, own)?;
     let mut gathered = Vec::with_capacity(parts.len());
     let mut stored: Vec<Stored<'_>> = Vec::new();
     for (i, part) in parts.iter().enumerate() {
-        let forms: Vec<Form> = all.iter().map(|forms| forms[i]).collect();
+        let forms: Vec<&Form> = all.iter().map(|forms| &forms[i]).collect();
         gathered.push(Gathered {
-            strided: forms.contains(&Form::Strided),
+            strided: forms.contains(&&Form::Strided),
+            own: grads[i].take_if(|g| g.layout().is_strided()),
             sum: None,
         });
         stored.extend(Stored::of(op, i, part, &forms, send_as)?);

@@ -198,8 +198,10 @@ tuples!(A 0, B 1, C 2, D 3);
 ///
 /// A COO gradient stays one, as that of an [`Embedding`](torsh_nn::Embedding) with `sparse`. The average has the elements of
 /// all ranks and is coalesced. Each rank may have another number of elements, or none. If some rank's gradient of the
-/// parameter is strided, the average is. Such parameters are in no bucket, so communication hooks do not see their
-/// gradients. The ranks tell one another which they are in the first step, whose gradients therefore travel at its end.
+/// parameter is strided, the average is; one of the layouts CSR, CSC, BSR and BSC counts as strided. Such parameters are in no
+/// bucket, so communication hooks do not see their gradients. The ranks tell one another which they are in the first step,
+/// whose gradients therefore travel at its end. If a parameter has its first COO gradient in a later step, its average is
+/// strided, unless the ranks tell one another what they use (`find_unused_parameters`): then it leaves the buckets.
 ///
 /// ```
 /// # use torsh_sparse as _;
@@ -267,6 +269,19 @@ impl<M: Module> DistributedDataParallel<M> {
         }
         if options.init_sync {
             verify::verify(&group, &parameters, &buffers)?;
+        }
+        let sparse = parameters.iter().find(|(_, p)| !p.layout().is_strided());
+        if let Some((name, p)) = sparse {
+            return Err(TorshError::invalid(
+                OP,
+                format!(
+                    "the parameter {name} has the layout {}, and ranks share parameters of the layout torch.strided",
+                    p.layout()
+                ),
+            )
+            .with_hint("a strided parameter, as that of an Embedding with sparse(true), may have COO gradients"));
+        }
+        if options.init_sync {
             verify::broadcast(&group, &parameters, &buffers, 0)?;
         }
         let slots: Vec<Slot> = parameters

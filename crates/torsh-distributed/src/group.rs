@@ -431,6 +431,28 @@ impl ProcessGroup {
         let _ = self.node().push(Command::Abort(1));
     }
 
+    /// Takes the place of this rank's next collective where it cannot call that: the others, which wait for it, get an error
+    /// with the reason, and so does this rank. The group has failed then.
+    #[track_caller]
+    pub(crate) fn give_up(&self, kind: &'static str, why: String) -> TorshError {
+        let text = |seq| format!("gives up #{seq}: {why}");
+        let told = self.submit(
+            kind,
+            Order::Collective,
+            Location::caller(),
+            text,
+            |call| async move {
+                let all = call.exchange(crate::comm::Payload::Nothing, false).await;
+                all.map(drop)
+            },
+        );
+        match told.and_then(|work| work.wait()) {
+            Err(e) => e,
+            // All others gave up as well, for the same reason.
+            Ok(()) => TorshError::failed(kind, why),
+        }
+    }
+
     /// Queues an operation. `text` says what all ranks must agree on, from the operation's number.
     pub(crate) fn submit<F, S>(
         &self,

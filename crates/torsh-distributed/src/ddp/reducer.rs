@@ -16,7 +16,6 @@ use torsh_tensor::{
     DType, Device, Node, Result, Shared, Tensor, TorshError, is_grad_enabled, no_grad_guard,
 };
 
-use crate::coo::Form;
 use crate::group::ProcessGroup;
 use crate::reduce::ReduceOp;
 use crate::work::Work;
@@ -539,22 +538,19 @@ impl Reducer {
         };
         s.buckets[b].left -= 1;
         let view = s.buckets[b].view(at)?;
-        let Slot { name, tensor, .. } = &self.slots[i];
+        let tensor = &self.slots[i].tensor;
         match tensor.grad() {
-            Some(g) if Form::of(OP, name, Some(&g))?.is_coo() => {
-                if !self.tells_usage(s) {
-                    return Err(TorshError::invalid(
-                        OP,
-                        format!("the gradient of {name} has the layout {}, which no rank's had in the first step", g.layout()),
-                    )
-                    .with_hint("let its gradients have one layout in all steps, or wrap with find_unused_parameters(true), with which ranks tell one another the layouts in each step"));
-                }
+            Some(g) if g.is_sparse() && self.tells_usage(s) => {
                 s.late.push(i);
                 view.zero_()?;
             }
             Some(g) if g.shares_storage(&view) && g.storage_offset() == view.storage_offset() => {}
             Some(g) => {
-                view.copy_(&g.detach())?;
+                let g = match g.layout().is_strided() {
+                    true => g.detach(),
+                    false => self.whole(i, &g)?,
+                };
+                view.copy_(&g)?;
                 if self.options.gradient_as_bucket_view && s.used[i] {
                     tensor.set_grad(Some(view))?;
                 }
@@ -677,10 +673,10 @@ impl Reducer {
                         tensor.set_grad(Some(view))?;
                     }
                 }
-                Some(g) => {
+                Some(g) if g.layout().is_strided() => {
                     g.detach().copy_(&view)?;
                 }
-                None => tensor.set_grad(Some(view.copy()?))?,
+                _ => tensor.set_grad(Some(view.copy()?))?,
             }
         }
         self.keep_coo(s, collected)

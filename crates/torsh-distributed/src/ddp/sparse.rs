@@ -5,7 +5,8 @@
 //! gradient on any of them leaves the buckets. From then on its gradients are collected behind the buckets.
 //!
 //! Where the ranks tell one another in each step which parameters they use, a parameter may have its first COO gradient later:
-//! its place in its bucket is then sent as zeros, once.
+//! its place in its bucket is then sent as zeros, once. Where they do not, the others do not know that it is not strided, as
+//! theirs is: it is put into its bucket with all its elements. So are gradients of compressed layouts in each step.
 
 use torsh_tensor::{Result, Tensor};
 
@@ -27,10 +28,10 @@ impl Reducer {
     /// into their buckets. A rank that has no more inputs gives none.
     pub(super) fn learn(&self, s: &mut State, own: bool) -> Result<()> {
         let forms = self.slots.iter().map(|slot| match own {
-            true => Form::of(OP, &slot.name, slot.tensor.grad().as_ref()),
-            false => Ok(Form::Absent),
+            true => Form::of(slot.tensor.grad().as_ref()),
+            false => Form::Absent,
         });
-        let all = coo::forms(OP, &self.group, forms.collect::<Result<Vec<_>>>()?)?;
+        let all = coo::forms(OP, &self.group, forms.collect())?;
         let n = self.slots.len();
         let coo = (0..n).map(|i| all.iter().any(|forms| forms[i].is_coo()));
         let coo = coo.collect();
@@ -78,8 +79,8 @@ impl Reducer {
                 (true, Some((b, at))) => Some(s.buckets[b].view(at)?.copy()?),
                 (true, None) => {
                     let t = part.parameter;
-                    let sum = match part.grad.as_ref().filter(|g| g.layout().is_strided()) {
-                        Some(grad) => grad.detach().copy()?,
+                    let sum = match &g.own {
+                        Some(own) => own.copy()?,
                         None => Tensor::zeros(t.shape(), t.dtype(), t.device())?,
                     };
                     self.group.all_reduce_(&sum, ReduceOp::Sum)?;
@@ -94,6 +95,19 @@ impl Reducer {
             all.push((i, average));
         }
         Ok(all)
+    }
+
+    /// A sparse gradient with all its elements. Where it cannot be read, all ranks get an error: the others wait for this
+    /// rank's bucket.
+    pub(super) fn whole(&self, i: usize, grad: &Tensor) -> Result<Tensor> {
+        coo::strided(grad).map_err(|e| {
+            let (name, layout) = (&self.slots[i].name, grad.layout());
+            let why = coo::reason(&e);
+            self.group.give_up(
+                OP,
+                format!("the gradient of {name} ({layout}) cannot be read: {why}"),
+            )
+        })
     }
 
     /// Gives parameters their averages. Those that were in buckets leave them.

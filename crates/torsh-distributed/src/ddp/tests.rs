@@ -1,6 +1,9 @@
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use torsh_nn::{BatchNorm1d, Embedding, Linear, Module, ModuleExt, sequential};
 use torsh_optim::{AdamW, Optimizer, SGD};
 use torsh_sparse::SparseExt;
+use torsh_tensor::sparse::{Pattern, from_values};
 use torsh_tensor::{DType, Device, Result, Tensor, ones, tensor};
 
 use super::*;
@@ -246,6 +249,113 @@ fn ddp_join_divides_coo_gradients_by_those_that_train() {
             }
             Ok(())
         })
+    });
+}
+
+#[test]
+fn ddp_a_late_coo_gradient_goes_through_its_bucket() {
+    on([2], |g| {
+        for view in [true, false] {
+            let layer = Linear::builder(2, 1).bias(false).build()?;
+            let late = Arc::new(AtomicBool::new(false));
+            let (now, rank) = (late.clone(), g.rank());
+            layer
+                .weight
+                .register_hook(move |grad| match rank == 1 && now.load(Relaxed) {
+                    true => grad.to_sparse().map(Some),
+                    false => Ok(None),
+                })?;
+            let ddp = DistributedDataParallel::builder(layer)
+                .process_group(g)
+                .gradient_as_bucket_view(view)
+                .build()?;
+            // 1.001 is 1 in bfloat16.
+            ddp.register_comm_hook(CompressHook::bf16())?;
+            let x = tensor![[1.001, 0.0]].mul(1.0 + g.rank() as f64)?;
+            for step in 0..3 {
+                late.store(step == 1, Relaxed);
+                ddp.zero_grad();
+                ddp.forward(&x)?.sum()?.backward()?;
+                let grad = ddp.module().weight.grad();
+                assert_eq!(grad, Some(tensor![[1.5, 0.0]]), "step {step}");
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn ddp_gradients_that_a_rank_cannot_read_are_errors_of_all() {
+    for collected in [true, false] {
+        let said = spawn(2, |g| {
+            let layer = Linear::new(3, 2);
+            let bad = Arc::new(AtomicBool::new(false));
+            let (now, rank) = (bad.clone(), g.rank());
+            layer.weight.register_hook(move |grad| {
+                if rank == 1 && now.load(Relaxed) {
+                    let outside = Pattern::coo(&[2, 3], &tensor![[5, 0], [0, 0]], false)?;
+                    return from_values(&outside, &tensor![1.0, 2.0]).map(Some);
+                }
+                match collected {
+                    true => grad.to_sparse().map(Some),
+                    false => Ok(None),
+                }
+            })?;
+            let ddp = DistributedDataParallel::new(layer, rank)?;
+            ddp.forward(&ones(&[1, 3]))?.sum()?.backward()?;
+            ddp.zero_grad();
+            bad.store(true, Relaxed);
+            let done = ddp.forward(&ones(&[1, 3]))?.sum()?.backward();
+            if collected {
+                // The ranks go on together.
+                g.barrier()?;
+            }
+            Ok(done.expect_err("no average").to_string())
+        });
+        let said = said.expect("the ranks end");
+        for text in &said {
+            let words = match collected {
+                true => [
+                    "the gradients of weight cannot all be read",
+                    "rank 0: torch.sparse_coo of 6 elements and 2 sparse dimensions",
+                    "rank 1: one that cannot be read",
+                ],
+                false => [
+                    "rank 0 all_reduce",
+                    "rank 1 gives up",
+                    "the gradient of weight (torch.sparse_coo) cannot be read",
+                ],
+            };
+            assert!(words.iter().all(|w| text.contains(w)), "{text}");
+        }
+        assert!(!collected || said[0] == said[1], "{said:?}");
+    }
+}
+
+/// A layer whose weight may be sparse.
+#[derive(Module)]
+struct Weighted {
+    weight: Parameter,
+}
+
+impl Module for Weighted {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        x.matmul(&self.weight)
+    }
+}
+
+#[test]
+fn ddp_of_a_sparse_parameter_is_an_error() {
+    on([1, 2], |_| {
+        let weight = tensor![[1.0, 0.0], [0.0, 2.0]].to_sparse_csr()?;
+        let weight = Parameter::new(weight);
+        let made = DistributedDataParallel::new(Weighted { weight }, ());
+        let text = made.map(drop).expect_err("a sparse parameter").to_string();
+        assert!(
+            text.contains("the parameter weight has the layout torch.sparse_csr"),
+            "{text}"
+        );
+        Ok(())
     });
 }
 

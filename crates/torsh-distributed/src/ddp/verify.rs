@@ -26,7 +26,10 @@ impl Entry {
             name: name.to_string(),
             shape: t.dims().to_vec(),
             stride: (!plain).then(|| t.stride().iter().map(|&s| s as i64).collect()),
-            dtype: t.dtype().to_string(),
+            dtype: match t.layout().is_strided() {
+                true => t.dtype().to_string(),
+                false => format!("{} {}", t.layout(), t.dtype()),
+            },
             trained,
         }
     }
