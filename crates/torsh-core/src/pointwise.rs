@@ -192,7 +192,7 @@ crate::for_each_unary! { kernel_enum @unary [
     Exponential Cauchy LogNormal Geometric Multinomial
     IndexReduce Put MaskedCount MaskedFill RepeatCount Bincount SearchSorted Equal
     SgdStep AdamStep NAdamStep RAdamStep AdamaxStep AdagradStep AdadeltaStep RMSpropStep RpropStep AsgdStep
-    MuonMomentum AdafactorUpdate UnscaleGradients
+    SparseAdamStep MuonMomentum AdafactorUpdate UnscaleGradients
     Pad
     Cross RowNorm RowNormBackward EmbeddingBag EmbeddingBagBackward
     Rnn RnnBackward

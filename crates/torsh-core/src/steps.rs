@@ -29,7 +29,8 @@
 //!
 //! Formulas are generic as those of [`crate::pointwise`]: `A` is the instruction set, `T` the type
 //! that is computed in, `f32` for the half types. They round as PyTorch's single-tensor steps do:
-//! `add(alpha)`, `addcmul` and `lerp` with a fused multiply-add at the end, `addcdiv` without.
+//! `add(alpha)`, `addcmul` and `lerp` with a fused multiply-add at the end, `addcdiv` without. What
+//! stands as `+` and `*` is never fused.
 
 /// Hands the rows of all optimizer steps to the macro `$m`, after the tokens that follow its name.
 ///
@@ -44,7 +45,7 @@
 ///     )*) => { [$($name),*] };
 /// }
 /// let names = torsh_core::for_each_step! { names };
-/// assert_eq!((names[0], names[1], names.len()), ("_sgd_step", "_adam_step", 12));
+/// assert_eq!((names[0], names[1], names.len()), ("_sgd_step", "_adam_step", 13));
 /// ```
 #[macro_export]
 macro_rules! for_each_step {
@@ -125,6 +126,19 @@ adagrad "_adagrad_step" AdagradStep(sum) [lr lr_decay eps] [] at step [step_size
     } |p, g| {
     sum = g.fma::<A>(g, sum);
     p = p - step_size * g / (sum.sqrt() + eps);
+}
+
+/// One step of `torch.optim.SparseAdam` on the rows that have a gradient. `rest1` and `rest2` are one minus the betas,
+/// `step_size` is the learning rate with both bias corrections. As there, each operation rounds on its own.
+sparse_adam "_sparse_adam_step" SparseAdamStep(exp_avg, exp_avg_sq)
+    [lr beta1 beta2 eps] [] at step [rest1 rest2 step_size] {
+        let correction1 = 1.0 - $crate::cmath::pow(beta1, step);
+        let correction2 = 1.0 - $crate::cmath::pow(beta2, step);
+        [1.0 - beta1, 1.0 - beta2, lr * correction2.sqrt() / correction1]
+    } |p, g| {
+    exp_avg = (g - exp_avg) * rest1 + exp_avg;
+    exp_avg_sq = (g * g - exp_avg_sq) * rest2 + exp_avg_sq;
+    p = p + exp_avg / (exp_avg_sq.sqrt() + eps) * -step_size;
 }
 
 /// One step of `torch.optim.Adadelta`; `rest` is one minus `rho`.

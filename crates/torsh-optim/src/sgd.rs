@@ -1,7 +1,7 @@
 //! Stochastic gradient descent.
 
-use torsh_tensor::ops::optim::{SgdStep, Target, step};
-use torsh_tensor::{Result, Tensor, TensorLayout};
+use torsh_tensor::ops::optim::{SgdStep, Target, step, step_rows};
+use torsh_tensor::{Result, Tensor, TensorLayout, TorshError};
 
 use crate::fused::{Fused, fused, present};
 use crate::options::{check_common, options, require};
@@ -187,9 +187,14 @@ fn on_rows(
     if rows.len() == 0 {
         return Ok(());
     }
+    let first = !state.filled;
+    let in_place = target(o, Target::new(param, &rows.grad), None, first);
+    let named = |e: TorshError| e.renamed(SgdAlgorithm::NAME);
+    if buffer.is_none() && step_rows(&in_place, &rows.index).map_err(named)? {
+        return Ok(());
+    }
     let taken = rows.take(param)?;
     let buffer = buffer.map(crate::memory::real).transpose()?;
-    let first = !state.filled;
     let own = Target::new(&taken, &rows.grad);
     step(&[target(o, own, buffer.as_ref(), first)])?;
     rows.put(param, &taken)

@@ -1,7 +1,7 @@
 //! Adam on the rows that a gradient names.
 
 use torsh_core::cmath::pow;
-use torsh_tensor::ops::optim::{AdamStep, Target};
+use torsh_tensor::ops::optim::{AdamStep, Count, SparseAdamStep, Target, step_rows};
 use torsh_tensor::{Result, Tensor};
 
 use crate::fused::{Fused, counted, fused};
@@ -114,17 +114,34 @@ impl Algorithm for SparseAdamAlgorithm {
         };
         let step = state.step.on_host()?;
         *step += 1;
-        let step = *step as f64;
+        let count = *step;
         let Some(rows) = Rows::to_update(param, grad)? else {
             return Ok(());
         };
+        let (beta1, beta2) = o.betas;
+        let all_at_once = SparseAdamStep {
+            target: Target {
+                maximize: o.maximize,
+                count: Count::Known(count),
+                ..Target::new(param, &rows.grad)
+            },
+            exp_avg: &state.exp_avg,
+            exp_avg_sq: &state.exp_avg_sq,
+            lr: o.lr,
+            beta1,
+            beta2,
+            eps: o.eps,
+        };
+        if step_rows(&all_at_once, &rows.index).map_err(|e| e.renamed(Self::NAME))? {
+            return Ok(());
+        }
+        // Other layouts and devices, and half types, whose results round after each of the operations below.
         let grad = match o.maximize {
             true => rows.grad.neg()?,
             false => rows.grad.clone(),
         };
         // The operations of PyTorch, one by one, so that each rounds as there. Only the root differs by an ulp from PyTorch's
         // on x86, which is MKL's: that is not correctly rounded.
-        let (beta1, beta2) = o.betas;
         let mean = rows.take(&state.exp_avg)?;
         let mean = grad.sub(&mean)?.mul_(1.0 - beta1)?.add_(&mean)?;
         rows.put(&state.exp_avg, &mean)?;
@@ -132,6 +149,7 @@ impl Algorithm for SparseAdamAlgorithm {
         let squared = grad.square()?.sub_(&square)?.mul_(1.0 - beta2)?;
         let square = squared.add_(&square)?;
         rows.put(&state.exp_avg_sq, &square)?;
+        let step = count as f64;
         let correction1 = 1.0 - pow(beta1, step);
         let correction2 = 1.0 - pow(beta2, step);
         let step_size = o.lr * correction2.sqrt() / correction1;

@@ -1,6 +1,10 @@
 //! COO gradients and sparse parameters: PyTorch's values, rows that stay, what is refused, and what works on gradients.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use serde_json::Value as Json;
+use torsh_core::pool;
 use torsh_optim::{
     ASGD, Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, GradScaler, GradScalerOptions, LBFGS,
     Muon, NAdam, Optimizer, OptimizerState, ParamGroup, RAdam, RMSprop, Rprop, SGD, SparseAdam,
@@ -8,8 +12,9 @@ use torsh_optim::{
 };
 use torsh_serialize::Value;
 use torsh_sparse::SparseExt;
+use torsh_tensor::observe::{Call, Observer, Work, watch};
 use torsh_tensor::sparse::{Pattern, from_values, values};
-use torsh_tensor::{DType, Device, Result, Tensor, TensorLayout, tensor};
+use torsh_tensor::{DType, Device, Result, Tensor, TensorLayout, TorshError, tensor};
 
 fn numbers(v: &Json) -> Vec<f64> {
     let list = v.as_array().expect("a list").iter();
@@ -203,6 +208,151 @@ fn a_step_is_that_of_the_strided_gradient_on_the_named_rows() -> Result<()> {
     SGD::new([&a], 0.3)?.step()?;
     SGD::new([&b], 0.3)?.step()?;
     assert_eq!(a.detach(), b.detach());
+    Ok(())
+}
+
+/// Numbers from -1 to 1 that need rounding, the same for each seed.
+fn drawn(n: usize, seed: u64) -> Vec<f64> {
+    let mut state = seed;
+    let next = |_| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    };
+    (0..n).map(next).collect()
+}
+
+/// A tensor of drawn numbers.
+fn random(shape: &[usize], dtype: DType, seed: u64) -> Result<Tensor> {
+    let n = shape.iter().product::<usize>();
+    if !dtype.is_complex() {
+        return Tensor::from_vec(drawn(n, seed), shape)?.to_dtype(dtype);
+    }
+    let pairs = [shape, &[2]].concat();
+    Tensor::from_vec(drawn(2 * n, seed), pairs.as_slice())?
+        .view_as_complex()?
+        .to_dtype(dtype)
+}
+
+/// The names of the ops that are called.
+#[derive(Default)]
+struct Called(RefCell<Vec<&'static str>>);
+
+impl Observer for Called {
+    fn begin(&self, call: &Call<'_>) {
+        if let Work::Op(r) | Work::InPlace(r) = call.work {
+            self.0.borrow_mut().push(r.name);
+        }
+    }
+}
+
+/// Steps with gradients of some rows, duplicates among them: the bits of the parameter and of its state, and whether rows
+/// were taken out and put back. With `apart` there are gaps between the rows of the parameter.
+fn stepped(
+    name: &str,
+    dtype: DType,
+    (shape, sparse_dim, nnz): (&[usize], usize, usize),
+    maximize: bool,
+    apart: bool,
+) -> Result<(Vec<Vec<u64>>, bool)> {
+    let last = shape.len() - 1;
+    let mut room = shape.to_vec();
+    room[last] += usize::from(apart);
+    let room = Tensor::zeros(room.as_slice(), dtype, Device::Cpu)?;
+    let w = room.narrow(last as i64, 0, shape[last] as i64)?;
+    w.copy_(&random(shape, dtype, 1)?)?;
+    let w = w.requires_grad_(true);
+    let config = serde_json::json!({"lr": 0.1, "maximize": maximize});
+    let optimizer = build(name, &[w.clone()], &config)?;
+    let called = Rc::new(Called::default());
+    let guard = watch(called.clone());
+    for step in 1..5 {
+        let mut indices: Vec<i64> = Vec::new();
+        for (d, &size) in shape[..sparse_dim].iter().enumerate() {
+            let place = |v: f64| ((v + 1.0) / 2.0 * size as f64) as i64;
+            indices.extend(drawn(nnz, 100 * step + d as u64).into_iter().map(place));
+        }
+        let mut of_values = vec![nnz];
+        of_values.extend(&shape[sparse_dim..]);
+        let v = random(&of_values, dtype, 1000 * step)?;
+        w.set_grad(Some(coo(&indices, &v, shape)?))?;
+        let version = w.version();
+        optimizer.step()?;
+        assert!(w.version() > version, "{name} {dtype} {shape:?}");
+    }
+    drop(guard);
+    let mut all = vec![w.detach()];
+    let state = optimizer.state_dict();
+    for key in ["exp_avg", "exp_avg_sq"] {
+        let of_first = state.state.get(&0).and_then(|s| s.get(key));
+        all.extend(of_first.and_then(StateValue::as_tensor).cloned());
+    }
+    let bits = |t: &Tensor| -> Result<Vec<u64>> {
+        let t = match t.dtype().is_complex() {
+            true => t.view_as_real()?,
+            false => t.clone(),
+        };
+        Ok(t.to_vec::<f64>()?.into_iter().map(f64::to_bits).collect())
+    };
+    let gathered = called.0.borrow().contains(&"index_copy");
+    Ok((all.iter().map(bits).collect::<Result<_>>()?, gathered))
+}
+
+#[test]
+fn a_step_in_place_has_the_bits_of_its_operations_one_by_one() -> Result<()> {
+    let set = |n: usize| {
+        pool::set_num_threads(n).map_err(|e| TorshError::invalid("set_num_threads", e.to_string()))
+    };
+    // Shapes, sparse dimensions, indices. Most are enough for several threads.
+    let shapes: [(&[usize], usize, usize); 6] = [
+        (&[2000, 1], 1, 1500),
+        (&[2000, 7], 1, 1500),
+        (&[2000, 64], 1, 1500),
+        (&[200, 1000], 1, 150),
+        (&[40, 30, 5], 2, 1000),
+        (&[30, 50], 2, 1000),
+    ];
+    let before = pool::num_threads();
+    for (i, shape) in shapes.into_iter().enumerate() {
+        for name in ["SparseAdam", "SGD"] {
+            for dtype in [DType::F32, DType::F64, DType::C64] {
+                let maximize = i % 2 == 1;
+                let (want, gathered) = stepped(name, dtype, shape, maximize, true)?;
+                assert!(gathered, "{name} {dtype} {shape:?}");
+                assert_eq!(want.len(), if name == "SGD" { 1 } else { 3 });
+                for threads in [1, 3] {
+                    set(threads)?;
+                    let (got, gathered) = stepped(name, dtype, shape, maximize, false)?;
+                    assert!(!gathered, "{name} {dtype} {shape:?}");
+                    let what = format!("{name} {dtype} {shape:?} with {threads} threads");
+                    assert!(got == want, "{what}");
+                }
+                set(before)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A pattern may say that it is coalesced where it is not.
+#[test]
+fn rows_out_of_order_or_range_are_refused_before_anything_is_written() -> Result<()> {
+    for (rows, text) in [
+        (tensor![[3, 1]], "row 1 of a gradient follows its row 3"),
+        (tensor![[1, 1]], "row 1 of a gradient follows its row 1"),
+        (tensor![[1, 5]], "index 5 is out of bounds for the 5 rows"),
+    ] {
+        for name in ["SparseAdam", "SGD"] {
+            let (w, _) = table()?;
+            let v = tensor![[1.0f32, 2.0], [3.0, 4.0]];
+            w.set_grad(Some(from_values(&Pattern::coo(&[5, 2], &rows, true)?, &v)?))?;
+            let optimizer = build(name, &[w.clone()], &serde_json::json!({"lr": 0.5}))?;
+            let e = optimizer.step().expect_err(name).to_string();
+            assert!(e.starts_with(name) && e.contains(text), "{name}: {e}");
+            assert_eq!(w.detach(), table()?.0.detach(), "{name}");
+        }
+    }
     Ok(())
 }
 

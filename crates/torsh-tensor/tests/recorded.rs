@@ -131,6 +131,13 @@ fn run_all() -> Result<()> {
     optim::step(&[sgd(true)])?;
     optim::step(&[sgd(false)])?;
     every_step(target)?;
+    let last = g.narrow(0, 1, 1)?;
+    let of_last = optim::SgdStep {
+        target: optim::Target::new(&x, &last),
+        momentum_buffer: None,
+        ..sgd(false)
+    };
+    assert!(optim::step_rows(&of_last, &tensor![2])?);
     let half = Tensor::scalar(0.5, DType::F32, Device::Cpu)?;
     let found = optim::unscale(&[g.copy()?], &half)?;
     let tracker = Tensor::scalar(0, DType::I32, Device::Cpu)?;

@@ -6,10 +6,15 @@
 //! together are split over the threads. The operands of a parameter have one dense memory
 //! order, so that they are read as flat arrays. `float16` and `bfloat16` compute in `float32` and
 //! round once when written. The formulas are the rows of [`torsh_core::steps`].
+//!
+//! The gradient of a call's only parameter may be one of some of its rows ([`Steps::rows`]).
 
 #[cfg(target_arch = "x86_64")]
 mod adam;
 pub(crate) mod choose;
+mod rows;
+#[cfg(feature = "unit-tests")]
+mod tests;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,6 +33,7 @@ use crate::multiversion;
 use crate::scalar::Real;
 use crate::simd::{self, Arch, Level};
 use choose::{StepAlgorithm, StepProblem};
+use rows::SteppedRows;
 
 /// Whether a key is that of a row of [`torsh_core::steps`].
 pub(crate) fn is_step(k: Kernel) -> bool {
@@ -90,6 +96,11 @@ impl StepOperands {
 
     /// The operands from element `i` on, of `size` bytes each.
     fn at(&self, i: usize, size: usize) -> StepOperands {
+        self.apart(i, i, size)
+    }
+
+    /// The parameter and its state from element `i` on, the gradient from another one.
+    fn apart(&self, i: usize, grad: usize, size: usize) -> StepOperands {
         let from = |p: *mut u8| {
             if p.is_null() {
                 p
@@ -99,7 +110,7 @@ impl StepOperands {
         };
         StepOperands {
             param: from(self.param),
-            grad: self.grad.wrapping_add(i * size),
+            grad: self.grad.wrapping_add(grad * size),
             state: self.state.map(from),
         }
     }
@@ -428,17 +439,19 @@ pub(crate) fn step(args: &KernelArgs<'_>) -> Result<()> {
     let &Steps {
         ref parts,
         counted,
+        rows,
         conditional,
         ..
     } = args.attrs::<Steps>()?;
     let of_each = parts.len() * (1 + usize::from(counted));
-    if of_each + usize::from(conditional) != args.inputs().len() {
+    let of_all = of_each + usize::from(rows);
+    if of_all + usize::from(conditional) != args.inputs().len() {
         return Err(TorshError::invalid(
             "",
             "the step needs a part for each gradient",
         ));
     }
-    if conditional && one_float(&args.inputs()[of_each])? != 0.0 {
+    if conditional && one_float(&args.inputs()[of_all])? != 0.0 {
         return Ok(());
     }
     let mut outputs = args.outputs().iter();
@@ -462,7 +475,9 @@ pub(crate) fn step(args: &KernelArgs<'_>) -> Result<()> {
                 )),
             }
         };
-        fits(grad)?;
+        if !rows {
+            fits(grad)?;
+        }
         for (i, &optional) in entry.optional.iter().enumerate() {
             let there = part.present >> i & 1 == 1;
             if optional {
@@ -501,6 +516,18 @@ pub(crate) fn step(args: &KernelArgs<'_>) -> Result<()> {
             numbers,
             len,
         });
+    }
+    if rows {
+        return match (&*items, args.outputs(), args.inputs()) {
+            ([item], [param, ..], [grad, ..]) => {
+                SteppedRows::new(param, grad, &args.inputs()[of_each])?.step(item);
+                Ok(())
+            }
+            _ => Err(TorshError::invalid(
+                "",
+                "a step of some rows is that of one parameter",
+            )),
+        };
     }
     split(
         &items,

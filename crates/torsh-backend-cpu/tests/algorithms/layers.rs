@@ -166,6 +166,7 @@ pub fn steps(taken: &mut Taken) {
                 flags: [false; STEP_FLAGS],
             }],
             counted: false,
+            rows: false,
             conditional: false,
         };
         with_each("step", taken, |what| {

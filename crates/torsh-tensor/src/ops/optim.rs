@@ -62,7 +62,7 @@ impl<'a> Target<'a> {
 
 /// A step of an optimizer on one parameter: a row of [`torsh_core::steps`] with its operands and
 /// numbers. Parameter, gradient and state have one shape, dtype (floating point or complex) and
-/// device.
+/// device; the gradient of [`step_rows`] has fewer rows.
 pub trait Step {
     /// The op.
     #[doc(hidden)]
@@ -331,7 +331,7 @@ fn together(row: Row, parts: &[Part<'_>], found_inf: Option<&Tensor>) -> Result<
 
 /// Runs the steps of parameters of one device in one call, through copies where the operands have
 /// no common dense memory order.
-fn run((record, names): Row, parts: &[Part<'_>], found_inf: Option<&Tensor>) -> Result<()> {
+fn run(row: Row, parts: &[Part<'_>], found_inf: Option<&Tensor>) -> Result<()> {
     let mut targets = Vec::with_capacity(4 * parts.len());
     let mut grads = Vec::with_capacity(parts.len());
     let mut written_back: Vec<(Tensor, Tensor)> = Vec::new();
@@ -363,6 +363,23 @@ fn run((record, names): Row, parts: &[Part<'_>], found_inf: Option<&Tensor>) -> 
             }
         }
     }
+    call(row, parts, &targets, &grads, None, found_inf)?;
+    for (t, copy) in &written_back {
+        t.copy_(copy)?;
+    }
+    Ok(())
+}
+
+/// The call of the kernel, on what the parts are made of as it sees it; `rows` is the list of those that the gradient
+/// has.
+fn call(
+    (record, names): Row,
+    parts: &[Part<'_>],
+    targets: &[Tensor],
+    grads: &[Tensor],
+    rows: Option<&Tensor>,
+    found_inf: Option<&Tensor>,
+) -> Result<()> {
     let mut args: Vec<Arg<'_>> = grads.iter().map(Arg::T).collect();
     let counts = parts.iter().filter_map(|p| match p.target.count {
         Count::OnDevice(t) => Some(Arg::T(t)),
@@ -372,18 +389,98 @@ fn run((record, names): Row, parts: &[Part<'_>], found_inf: Option<&Tensor>) -> 
         args.extend(counts);
     }
     let counted = args.len() > grads.len();
+    args.extend(rows.map(Arg::T));
     args.extend(found_inf.map(Arg::T));
     let steps = Steps {
         names,
         parts: parts.iter().map(|p| p.attrs).collect(),
         counted,
+        rows: rows.is_some(),
         conditional: found_inf.is_some(),
     };
-    update(record, &targets, &args, &steps)?;
-    for (t, copy) in &written_back {
-        t.copy_(copy)?;
+    update(record, targets, &args, &steps)
+}
+
+/// Makes a step of some rows of a parameter and of its state, in place, in one pass: row `i` of the gradient is that of
+/// row `index[i]`. The other rows are neither read nor written. Gives whether the step was made: it is not, and nothing
+/// is written, where there is no kernel for the operands.
+///
+/// The gradient has the shape `[n, *row]`, where the sizes of a row are the last ones of the parameter's shape, and
+/// `index` is an int64 tensor of the shape `[n]`. It counts rows in row-major order over all dimensions before. The
+/// kernel is the CPU's, for float32, float64 and complex parameters. Parameter and state must be contiguous, and no two
+/// operands may share memory. PyTorch has no such function.
+///
+/// ```
+/// use torsh_tensor::ops::optim::{SgdStep, Target, step_rows};
+/// # use torsh_tensor::tensor;
+/// let (param, grad) = (tensor![[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], tensor![[2.0, 4.0]]);
+/// let sgd = SgdStep {
+///     target: Target::new(&param, &grad),
+///     momentum_buffer: None,
+///     lr: 0.5,
+///     momentum: 0.0,
+///     rest: 1.0,
+///     nesterov: false,
+///     first: true,
+/// };
+/// assert!(step_rows(&sgd, &tensor![1])?);
+/// assert_eq!(param, tensor![[1.0, 2.0], [2.0, 2.0], [5.0, 6.0]]);
+/// // A transposed matrix is not contiguous.
+/// let (turned, grad) = (param.transpose(0, 1)?, tensor![[1.0, 1.0, 1.0]]);
+/// assert!(!step_rows(&SgdStep { target: Target::new(&turned, &grad), ..sgd }, &tensor![0])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// Operands whose shapes, dtypes or devices do not go together; an index that is out of range, or not larger than the
+/// one before it. Nothing is written then.
+#[torsh_tensor::names_caller]
+pub fn step_rows<S: Step>(item: &S, index: &Tensor) -> Result<bool> {
+    let _no_grad = no_grad_guard();
+    let row = (S::record(), S::NAMES);
+    let mut part = item.part();
+    // The gradient has a shape of its own.
+    let Target { param, grad, .. } = part.target;
+    part.target.grad = param;
+    check(row.0, &part)?;
+    let written = [param]
+        .into_iter()
+        .chain(part.state.iter().copied())
+        .map(real)
+        .collect::<Result<SmallVec<[Tensor; 4]>>>()?;
+    let (param, grad) = (&written[0], real(grad)?);
+    let fits = match grad.dims() {
+        [n, row @ ..] => index.dims() == [*n] && param.dims().ends_with(row),
+        [] => false,
+    };
+    let same = grad.dtype() == param.dtype() && index.dtype() == DType::I64;
+    let device = param.device();
+    if !fits || !same || grad.device() != device || index.device() != device {
+        return Err(TorshError::invalid(
+            row.0.name,
+            format!(
+                "the parameter is {}, the gradient of some of its rows {}, the list of these {}",
+                param.describe(),
+                grad.describe(),
+                index.describe()
+            ),
+        ));
     }
-    Ok(())
+    if !device.is_host()
+        || !matches!(param.dtype(), DType::F32 | DType::F64)
+        || !written.iter().all(Tensor::contiguous_flag)
+    {
+        return Ok(false);
+    }
+    let (grads, index) = ([grad.contiguous()?], index.contiguous()?);
+    let operands = written.iter().chain(&grads).chain([&index]);
+    let mut memory: SmallVec<[usize; 6]> = operands.map(address).collect();
+    memory.sort_unstable();
+    if memory.windows(2).any(|w| w[0] == w[1]) {
+        return Ok(false);
+    }
+    call(row, &[part], &written, &grads, Some(&index), None)?;
+    Ok(true)
 }
 
 static UNSCALE: OpRecord = OpRecord::new(

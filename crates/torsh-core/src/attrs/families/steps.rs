@@ -42,7 +42,7 @@ pub struct StepNames {
 }
 
 /// The names of what a call has once for all parameters.
-const OF_ALL: [&str; 2] = ["counted", "conditional"];
+const OF_ALL: [&str; 3] = ["counted", "rows", "conditional"];
 
 /// One parameter's part of a step.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +76,9 @@ pub struct StepPart {
 ///     present: 1, maximize: false, weight_decay: 0.0, shrink: 1.0, step: 1.0, numbers,
 ///     flags: [false; STEP_FLAGS],
 /// };
-/// let step = Steps { names: AdagradStep::NAMES, parts: vec![part], counted: false, conditional: false };
+/// let step = Steps {
+///     names: AdagradStep::NAMES, parts: vec![part], counted: false, rows: false, conditional: false,
+/// };
 /// assert!(attrs::display(&step).to_string().ends_with("step=1.0, lr=0.01, lr_decay=0.0, eps=1e-10"));
 /// ```
 #[derive(Clone, Debug)]
@@ -88,6 +90,10 @@ pub struct Steps {
     /// Whether the gradients are followed by as many `float32` numbers: which step of each parameter
     /// it is.
     pub counted: bool,
+    /// Whether the gradient, of the only parameter, is one of some rows of it, row-major as parameter and state are.
+    /// The operand behind gradient and count is then the list of their numbers: int64, rising, below the number of
+    /// rows. The other rows are neither read nor written.
+    pub rows: bool,
     /// Whether the last operand is a `float32` number that says, where it is not 0, that nothing is to
     /// be written (`found_inf` of PyTorch).
     pub conditional: bool,
@@ -126,6 +132,7 @@ pub(crate) fn read_steps(
 ) -> Result<SavedAttributes> {
     let width = 5 + names.numbers.len() + names.flags.len();
     let counted = read_field(names.row, "counted", fields)?;
+    let rows = read_field(names.row, "rows", fields)?;
     let conditional = read_field(names.row, "conditional", fields)?;
     let of_parts: Vec<_> = fields
         .iter()
@@ -169,6 +176,7 @@ pub(crate) fn read_steps(
         names,
         parts,
         counted,
+        rows,
         conditional,
     }))
 }
@@ -179,10 +187,11 @@ impl Attributes for Steps {
     }
     /// Those of the call, then those of all parameters, one after the other.
     fn fields(&self) -> Fields<'_> {
-        let [counted, conditional] = OF_ALL;
+        let [counted, rows, conditional] = OF_ALL;
         let parts = self.parts.iter();
         [
             (counted, self.counted.field()),
+            (rows, self.rows.field()),
             (conditional, self.conditional.field()),
         ]
         .into_iter()
@@ -223,13 +232,14 @@ mod tests {
             names,
             parts,
             counted: false,
+            rows: false,
             conditional: false,
         }
         .save();
         let text = display(kept.get()).to_string();
         assert_eq!(
             text,
-            format!("counted=false, conditional=false, {one}, {one}")
+            format!("counted=false, rows=false, conditional=false, {one}, {one}")
         );
     }
 
@@ -249,6 +259,7 @@ mod tests {
             names,
             parts: vec![part; 2],
             counted: true,
+            rows: true,
             conditional: true,
         }
         .save();
@@ -262,6 +273,6 @@ mod tests {
         };
         assert!(few(&fields[1..]).contains("misses the field 'counted'"));
         assert!(few(&fields[..fields.len() - 1]).contains("10 fields for each"));
-        assert!(crate::attrs::read("AdamStep", &fields[..12]).is_err());
+        assert!(crate::attrs::read("AdamStep", &fields[..13]).is_err());
     }
 }
