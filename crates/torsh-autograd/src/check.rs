@@ -5,95 +5,39 @@ use torsh_tensor::call::Arg;
 use torsh_tensor::sparse::{self, Pattern};
 use torsh_tensor::{DType, Result, Tensor, TorshError, Value, enable_grad, grad, no_grad, ops};
 
-/// Tolerances of [`gradcheck`], and what it compares of sparse inputs; PyTorch's names and defaults.
-#[derive(Clone, Copy, Debug)]
-pub struct GradcheckOptions {
-    /// The step of the central difference.
-    pub eps: f64,
-    /// Absolute tolerance.
-    pub atol: f64,
-    /// Relative tolerance.
-    pub rtol: f64,
-    /// Whether the elements of a sparse input that are not stored are left alone. With `true` the stored values alone are
-    /// changed and compared: the meaning of gradients that have the input's pattern. With `false`, the default, all
-    /// elements of the dense shape are: that of strided gradients. Strided inputs are compared as ever.
-    pub masked: bool,
-    /// Whether the derivative of each input in one fixed direction is compared, which takes two calls of the function,
-    /// in place of those by each of its elements. The default is `false`.
-    pub fast_mode: bool,
-}
-
-impl Default for GradcheckOptions {
-    fn default() -> Self {
-        GradcheckOptions {
-            eps: 1e-6,
-            atol: 1e-5,
-            rtol: 1e-3,
-            masked: false,
-            fast_mode: false,
-        }
-    }
-}
-
-impl GradcheckOptions {
-    /// PyTorch's defaults.
-    ///
-    /// ```
-    /// assert_eq!(torsh_autograd::GradcheckOptions::new().eps, 1e-6);
-    /// ```
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets [`GradcheckOptions::eps`].
-    #[must_use]
-    pub fn eps(mut self, eps: f64) -> Self {
-        self.eps = eps;
-        self
-    }
-    /// Sets [`GradcheckOptions::atol`].
-    #[must_use]
-    pub fn atol(mut self, atol: f64) -> Self {
-        self.atol = atol;
-        self
-    }
-    /// Sets [`GradcheckOptions::rtol`].
-    #[must_use]
-    pub fn rtol(mut self, rtol: f64) -> Self {
-        self.rtol = rtol;
-        self
-    }
-    /// Sets [`GradcheckOptions::masked`].
+torsh_tensor::options! {
+    /// Tolerances of [`gradcheck`], and what it compares of sparse inputs; PyTorch's names and defaults.
     ///
     /// ```
     /// use torsh_autograd::{GradcheckOptions, gradcheck_with};
     /// use torsh_tensor::sparse::{Pattern, from_values, values};
-    /// use torsh_tensor::{DType, tensor};
+    /// use torsh_tensor::{DType, Tensor, tensor};
+    /// assert_eq!(GradcheckOptions::new().eps, 1e-6);
+    /// let x = Tensor::from_data(&[0.3f64, 1.2], &[2])?.requires_grad_(true);
+    /// let options = GradcheckOptions::new().fast_mode(true);
+    /// assert!(gradcheck_with(|x| Ok(vec![x[0].sin()?]), &[x], options)?);
+    /// // The stored element of a sparse matrix.
     /// let corner = Pattern::coo(&[2, 2], &tensor![[1], [1]], true)?;
     /// let x = from_values(&corner, &tensor![0.5].to_dtype(DType::F64)?)?.requires_grad_(true);
     /// let options = GradcheckOptions::new().masked(true);
     /// assert!(gradcheck_with(|x| Ok(vec![values(&x[0])?.sin()?]), &[x], options)?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[must_use]
-    pub fn masked(mut self, masked: bool) -> Self {
-        self.masked = masked;
-        self
-    }
-    /// Sets [`GradcheckOptions::fast_mode`].
-    ///
-    /// ```
-    /// use torsh_autograd::{GradcheckOptions, gradcheck_with};
-    /// use torsh_tensor::Tensor;
-    /// let x = Tensor::from_data(&[0.3f64, 1.2], &[2])?.requires_grad_(true);
-    /// let options = GradcheckOptions::new().fast_mode(true);
-    /// assert!(gradcheck_with(|x| Ok(vec![x[0].sin()?]), &[x], options)?);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[must_use]
-    pub fn fast_mode(mut self, fast_mode: bool) -> Self {
-        self.fast_mode = fast_mode;
-        self
+    #[derive(Copy)]
+    GradcheckOptions {
+        /// The step of the central difference. The default is 1e-6.
+        eps: f64 = 1e-6;
+        /// Absolute tolerance. The default is 1e-5.
+        atol: f64 = 1e-5;
+        /// Relative tolerance. The default is 1e-3.
+        rtol: f64 = 1e-3;
+        /// Whether the elements of a sparse input that are not stored are left alone. With `true` the stored values
+        /// alone are changed and compared: the meaning of gradients that have the input's pattern. With `false`, the
+        /// default, all elements of the dense shape are: that of strided gradients. Strided inputs are compared as ever.
+        masked: bool = false;
+        /// Whether the derivative of each input in one fixed direction is compared, which takes two calls of the
+        /// function, in place of those by each of its elements. The default is `false`.
+        fast_mode: bool = false;
     }
 }
 

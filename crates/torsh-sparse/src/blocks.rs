@@ -9,25 +9,12 @@ use torsh_tensor::sparse::Pattern;
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use crate::attrs;
-use crate::help::one;
+use crate::help::{by_dtype, one, rounded_once};
 use crate::lines::{block_lines, row_of};
 
-/// Calls a kernel for the dtype of the call and that of the indices, of which operand 1 has some.
-macro_rules! numbers {
-    ($c:ident, $f:ident) => {
-        match ($c.compute(), $c.input::<i64>(1).is_ok()) {
-            (DType::F32, true) => $f::<f32, i64>($c),
-            (DType::F32, false) => $f::<f32, i32>($c),
-            (DType::F64, true) => $f::<f64, i64>($c),
-            (DType::F64, false) => $f::<f64, i32>($c),
-            _ => Err($c.unsupported()),
-        }
-    };
-}
-
 torsh_core::kernel_keys! {
-    PRODUCT_KEY "SparseBlockProduct" |c| numbers!(c, product_host);
-    SAMPLED_KEY "SparseBlockSampled" |c| numbers!(c, sampled_host);
+    PRODUCT_KEY "SparseBlockProduct" |c| by_dtype!(c, product_host, float indexed);
+    SAMPLED_KEY "SparseBlockSampled" |c| by_dtype!(c, sampled_host, float indexed);
 }
 
 /// The sizes of the blocks of a matrix, where products take them as wholes.
@@ -37,14 +24,6 @@ pub(crate) fn taken(pattern: &Pattern, dtype: DType) -> Option<[usize; 2]> {
         .block()
         .filter(|_| plain && dtype.is_floating_point())?;
     kernels::by_blocks(block).then_some(block)
-}
-
-/// The dtype that products are computed in, to be rounded once.
-fn wide(dtype: DType) -> DType {
-    match dtype {
-        DType::F16 | DType::BF16 => DType::F32,
-        other => other,
-    }
 }
 
 /// Whether a matrix lies in memory as its transpose does.
@@ -61,32 +40,31 @@ pub(crate) fn product(
     dense: &Tensor,
     transposed: bool,
 ) -> Result<Tensor> {
-    let (a, dtype) = (block_lines(pattern, transposed)?, values.dtype());
+    let a = block_lines(pattern, transposed)?;
     let turned = is_turned(dense)?;
     let dense = match turned {
         true => dense.t()?,
         false => dense.contiguous()?,
-    }
-    .to_dtype(wide(dtype))?;
-    let values =
-        values
-            .contiguous()?
-            .to_dtype(wide(dtype))?
-            .reshape([pattern.nnz(), rows, columns])?;
-    let args = [
-        Arg::T(&values),
-        Arg::T(&a.pointers),
-        Arg::T(&a.indices),
-        Arg::T(&dense),
-        a.order(),
-    ];
+    };
+    let blocks = values
+        .contiguous()?
+        .reshape([pattern.nnz(), rows, columns])?;
     let attrs = attrs::SparseBlocks {
         rows,
         columns,
         by_columns: transposed,
         transposed: turned,
     };
-    let out = PRODUCT.call1(&args, &attrs)?.to_dtype(dtype)?;
+    let out = rounded_once(values.dtype(), [&blocks, &dense], |[blocks, dense]| {
+        let args = [
+            Arg::T(blocks),
+            Arg::T(&a.pointers),
+            Arg::T(&a.indices),
+            Arg::T(dense),
+            a.order(),
+        ];
+        PRODUCT.call1(&args, &attrs)
+    })?;
     match turned {
         // No view: the caller ties it to its own record.
         true => Ok(out.t()?.detach()),
@@ -104,30 +82,22 @@ pub(crate) fn sampled(
     let by_columns = !pattern.layout().by_rows();
     let a = block_lines(pattern, by_columns)?;
     let turned = is_turned(x)? && is_turned(y)?;
-    let as_it_lies = |t: &Tensor| {
-        match turned {
-            true => t.t(),
-            false => t.contiguous(),
-        }?
-        .to_dtype(wide(t.dtype()))
+    let as_it_lies = |t: &Tensor| match turned {
+        true => t.t(),
+        false => t.contiguous(),
     };
-    let (dtype, x, y) = (x.dtype(), as_it_lies(x)?, as_it_lies(y)?);
-    let args = [
-        Arg::T(&x),
-        Arg::T(&a.pointers),
-        Arg::T(&a.indices),
-        Arg::T(&y),
-    ];
+    let (x, y) = (as_it_lies(x)?, as_it_lies(y)?);
     let attrs = attrs::SparseBlocks {
         rows,
         columns,
         by_columns,
         transposed: turned,
     };
-    SAMPLED
-        .call1(&args, &attrs)?
-        .to_dtype(dtype)?
-        .reshape([-1i64])
+    rounded_once(x.dtype(), [&x, &y], |[x, y]| {
+        let (pointers, indices) = (Arg::T(&a.pointers), Arg::T(&a.indices));
+        SAMPLED.call1(&[Arg::T(x), pointers, indices, Arg::T(y)], &attrs)
+    })?
+    .reshape([-1i64])
 }
 
 /// The rows and columns of a strided operand, which may be transposed.
@@ -201,7 +171,7 @@ fn product_host<T: BlockNumber, I: Index + Element>(c: &mut HostCall<'_>) -> Res
     let order = c.input::<i64>(4).ok();
     let [k, m] = sides(c.input_shape(3)?, a.transposed)?;
     let lines = lines_of(a, &pointers, &indices, k)?;
-    let out = c.output::<T>(0)?;
+    let out = c.output_uninit::<T>(0)?;
     kernels::block_product(
         lines,
         &values,
@@ -256,5 +226,5 @@ fn sampled_host<T: BlockNumber, I: Index + Element>(c: &mut HostCall<'_>) -> Res
     let [columns, _] = sides(c.input_shape(3)?, a.transposed)?;
     let across = if a.by_columns { rows } else { columns };
     let lines = lines_of(a, &pointers, &indices, across)?;
-    kernels::block_sampled_product(lines, &x, &y, k, a.transposed, c.output::<T>(0)?)
+    kernels::block_sampled_product(lines, &x, &y, k, a.transposed, c.output_uninit::<T>(0)?)
 }

@@ -27,7 +27,7 @@ pub(crate) struct Groups {
 /// The groups of a COO pattern, which are kept with it.
 pub(crate) fn groups(pattern: &Pattern) -> Result<Arc<Groups>> {
     verified(pattern)?;
-    pattern.cached(|| group(pattern))
+    pattern.cached_pattern(|| group(pattern), |g| &g.pattern)
 }
 
 fn group(pattern: &Pattern) -> Result<Groups> {

@@ -75,7 +75,7 @@ static OVERWRITE: OpRecord = OpRecord::new(
 
 fn clone(c: &SparseCall<'_>) -> Result<Outputs> {
     let x = c.tensor(0)?;
-    let out = no_grad(|| sparse::from_values(&pattern(x)?, &sparse::values(x)?.copy()?))?;
+    let out = no_grad(|| sparse::from_values(&pattern(x)?.copy()?, &sparse::values(x)?.copy()?))?;
     COPY.recorded(c.args, NONE, one(out))
 }
 

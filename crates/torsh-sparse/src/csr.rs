@@ -14,51 +14,13 @@ use torsh_tensor::record::{OpRecord, Plan, PlanCx};
 use torsh_tensor::sparse::{self, Pattern};
 use torsh_tensor::{Result, Tensor, TorshError, no_grad};
 
-use crate::help::{first, one};
+use crate::help::{by_dtype, first, one};
 pub(crate) use crate::lines::{Lines, elements, lines, matrix, row_of};
 use crate::{attrs, blocks, convert};
 
-/// Calls a kernel for the dtype of the call, a `real` one or any number, and that of the indices, of which operand 1 has some.
-macro_rules! numbers {
-    ($c:ident, $f:ident) => {
-        $crate::csr::numbers!(
-            @ $c, $f, C64 ::num_complex::Complex<f32>, C128 ::num_complex::Complex<f64>
-        )
-    };
-    ($c:ident, $f:ident, real) => {
-        $crate::csr::numbers!(@ $c, $f)
-    };
-    (@ $c:ident, $f:ident $(, $dtype:ident $complex:ty)*) => {{
-        use ::half::{bf16, f16};
-        use ::torsh_core::DType;
-        macro_rules! indexed {
-            ($t:ty) => {
-                match $c.input::<i64>(1) {
-                    Ok(_) => $f::<$t, i64>($c),
-                    Err(_) => $f::<$t, i32>($c),
-                }
-            };
-        }
-        match $c.compute() {
-            DType::F32 => indexed!(f32),
-            DType::F64 => indexed!(f64),
-            DType::BF16 => indexed!(bf16),
-            DType::F16 => indexed!(f16),
-            $(DType::$dtype => indexed!($complex),)*
-            DType::U8 => indexed!(u8),
-            DType::I8 => indexed!(i8),
-            DType::I16 => indexed!(i16),
-            DType::I32 => indexed!(i32),
-            DType::I64 => indexed!(i64),
-            _ => Err($c.unsupported()),
-        }
-    }};
-}
-pub(crate) use numbers;
-
 torsh_core::kernel_keys! {
-    PRODUCT_KEY "SparseProduct" |c| numbers!(c, product_host);
-    AT_KEY "SparseSampled" |c| numbers!(c, at_host);
+    PRODUCT_KEY "SparseProduct" |c| by_dtype!(c, product_host, any indexed);
+    AT_KEY "SparseSampled" |c| by_dtype!(c, at_host, any indexed);
 }
 
 /// A tensor of a pattern, without values and history, for nodes that need the pattern.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use torsh_tensor::devices::{Fallback, fallback};
 use torsh_tensor::sparse::Pattern;
 use torsh_tensor::{Result, Tensor, TorshError, is_grad_enabled, no_grad};
 
@@ -28,7 +29,7 @@ struct System {
 impl System {
     fn new(method: Method, a: &Tensor) -> Result<System> {
         let pattern = square(a)?;
-        check_values(a)?;
+        check_device(a)?;
         let columns = Columns::of(&pattern)?;
         let analysis = Analysis::of(method, &pattern, &columns)?;
         System::of(method, a, &pattern, columns, analysis)
@@ -57,7 +58,7 @@ impl System {
     /// The factors of other values at the same places.
     fn renewed(&self, a: &Tensor) -> Result<System> {
         let pattern = square(a)?;
-        check_values(a)?;
+        check_device(a)?;
         one_dtype(&self.nothing, a)?;
         let n = self.columns.n;
         let other = |what: String| {
@@ -125,14 +126,25 @@ impl System {
     }
 }
 
-/// Refuses a matrix whose values are not known.
-fn check_values(a: &Tensor) -> Result<()> {
-    match a.device().has_data() {
-        true => Ok(()),
-        false => Err(TorshError::invalid(
+/// Refuses a matrix whose values are not known, and one that the CPU may not factor for its device.
+fn check_device(a: &Tensor) -> Result<()> {
+    let device = a.device();
+    if !device.has_data() {
+        return Err(TorshError::invalid(
             "",
             "the values of a tensor on the meta device are not known",
-        )),
+        ));
+    }
+    match device.is_host() || fallback() == Fallback::Cpu {
+        true => Ok(()),
+        false => Err(TorshError::device(
+            "",
+            format!(
+                "{device} has no kernel that factors a matrix of the layout {}",
+                a.layout()
+            ),
+        )
+        .with_hint("call set_fallback(Fallback::Cpu) to factor it on the CPU, or move the operands there with to_device(Device::Cpu)")),
     }
 }
 
@@ -147,6 +159,9 @@ pub(crate) fn solution(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// The matrix has any sparse layout, and the dtype float32, float64, complex64 or complex128. Rows are exchanged for a
 /// large pivot, columns for sparse factors. The factors are a copy: they stay what they are when the matrix is written.
 ///
+/// The CPU computes factors and solutions. For a matrix on another device it does so where
+/// [`set_fallback`](torsh_tensor::devices::set_fallback) allows it; solutions are on the matrix's device.
+///
 /// ```
 /// use torsh_sparse::{self as sparse, SparseExt};
 /// use torsh_tensor::tensor;
@@ -158,7 +173,8 @@ pub(crate) fn solution(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// ```
 ///
 /// # Errors
-/// If `a` is not sparse, not square, a batch, of another dtype, or singular, or has elements that are infinite or nan.
+/// If `a` is not sparse, not square, a batch, of another dtype, or singular, or has elements that are infinite or nan; if it
+/// is on another device than the CPU, unless the fallback is the CPU.
 #[torsh_tensor::names_caller]
 pub fn lu(a: &Tensor) -> Result<SparseLu> {
     within("sparse.lu", &[a], || {
@@ -184,7 +200,7 @@ pub fn lu(a: &Tensor) -> Result<SparseLu> {
 ///
 /// # Errors
 /// If `a` is not sparse, not square, a batch, of another dtype, or not positive definite, or has elements that are
-/// infinite or nan.
+/// infinite or nan; if it is on another device than the CPU, unless the fallback is the CPU.
 #[torsh_tensor::names_caller]
 pub fn cholesky(a: &Tensor) -> Result<SparseCholesky> {
     within("sparse.cholesky", &[a], || {

@@ -11,7 +11,7 @@ use crate::csr::{
     sampled,
 };
 use crate::grid::settled;
-use crate::help::{self, within};
+use crate::help::{self, rounded_once, within};
 use crate::products::{
     by_pattern, cast_by_pattern, is, linear_by_pattern, lowered, scaled, sum, two_dims,
 };
@@ -92,14 +92,11 @@ pub fn addmm_with(input: &Tensor, a: &Tensor, b: &Tensor, options: AddmmOptions)
 
 fn added(input: &Tensor, a: &Tensor, b: &Tensor, options: &AddmmOptions) -> Result<Tensor> {
     one_dtype(a, input)?;
-    if matches!(a.dtype(), DType::F16 | DType::BF16) {
-        // The product and the sum are rounded once.
-        let wide = |t: &Tensor| t.to_dtype(DType::F32);
-        let out = added(&wide(input)?, &wide(a)?, &wide(b)?, options)?;
-        return out.to_dtype(a.dtype());
-    }
-    let product = scaled(&by_pattern(a, b)?, options.alpha)?;
-    sum(input, &product, options.beta)
+    let dtype = one_dtype(a, b)?;
+    rounded_once(dtype, [input, a, b], |[input, a, b]| {
+        let product = scaled(&by_pattern(a, b)?, options.alpha)?;
+        sum(input, &product, options.beta)
+    })
 }
 
 /// `input @ weight.T + bias` of a sparse weight: the product of [`Tensor::linear`], with a gradient of the weight that has its

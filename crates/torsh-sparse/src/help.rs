@@ -6,21 +6,40 @@ use torsh_tensor::call::Outputs;
 use torsh_tensor::observe;
 use torsh_tensor::{Result, Tensor, TorshError};
 
-/// Calls a kernel for the dtype of the call, which may be any but bool.
+/// Calls a kernel for the dtype of the call: `any` number, which is the default, a `real` one, or a `float`, which is
+/// float32 or float64. An `indexed` kernel is called for the dtype of the indices as well, of which operand 1 has some.
 macro_rules! by_dtype {
-    ($c:ident, $f:ident) => {
+    ($c:ident, $f:ident $(, any $($indexed:ident)?)?) => {
+        $crate::help::by_dtype!(
+            $c, $f, real $($($indexed)?)?,
+            C64 ::num_complex::Complex<f32>, C128 ::num_complex::Complex<f64>
+        )
+    };
+    ($c:ident, $f:ident, real $($indexed:ident)? $(, $dtype:ident $t:ty)*) => {
+        $crate::help::by_dtype!(
+            $c, $f, float $($indexed)?,
+            BF16 ::half::bf16, F16 ::half::f16, U8 u8, I8 i8, I16 i16, I32 i32, I64 i64
+            $(, $dtype $t)*
+        )
+    };
+    ($c:ident, $f:ident, float $(, $dtype:ident $t:ty)*) => {
         match $c.compute() {
             ::torsh_core::DType::F32 => $f::<f32>($c),
             ::torsh_core::DType::F64 => $f::<f64>($c),
-            ::torsh_core::DType::BF16 => $f::<::half::bf16>($c),
-            ::torsh_core::DType::F16 => $f::<::half::f16>($c),
-            ::torsh_core::DType::C64 => $f::<::num_complex::Complex<f32>>($c),
-            ::torsh_core::DType::C128 => $f::<::num_complex::Complex<f64>>($c),
-            ::torsh_core::DType::U8 => $f::<u8>($c),
-            ::torsh_core::DType::I8 => $f::<i8>($c),
-            ::torsh_core::DType::I16 => $f::<i16>($c),
-            ::torsh_core::DType::I32 => $f::<i32>($c),
-            ::torsh_core::DType::I64 => $f::<i64>($c),
+            $(::torsh_core::DType::$dtype => $f::<$t>($c),)*
+            _ => Err($c.unsupported()),
+        }
+    };
+    ($c:ident, $f:ident, float indexed $(, $dtype:ident $t:ty)*) => {
+        match ($c.compute(), $c.input::<i64>(1).is_ok()) {
+            (::torsh_core::DType::F32, true) => $f::<f32, i64>($c),
+            (::torsh_core::DType::F32, false) => $f::<f32, i32>($c),
+            (::torsh_core::DType::F64, true) => $f::<f64, i64>($c),
+            (::torsh_core::DType::F64, false) => $f::<f64, i32>($c),
+            $(
+                (::torsh_core::DType::$dtype, true) => $f::<$t, i64>($c),
+                (::torsh_core::DType::$dtype, false) => $f::<$t, i32>($c),
+            )*
             _ => Err($c.unsupported()),
         }
     };
@@ -46,6 +65,30 @@ pub(crate) fn of_layout(e: TorshError, layout: TensorLayout) -> TorshError {
         }
         e => e,
     }
+}
+
+/// The dtype that results of a dtype are computed in: float32 for the half types.
+fn wide(dtype: DType) -> DType {
+    match dtype {
+        DType::F16 | DType::BF16 => DType::F32,
+        other => other,
+    }
+}
+
+/// What a function makes of tensors of one dtype. Those of a half type are widened to float32 and the result is rounded:
+/// once, whatever the function does.
+pub(crate) fn rounded_once<const N: usize>(
+    dtype: DType,
+    tensors: [&Tensor; N],
+    f: impl FnOnce([&Tensor; N]) -> Result<Tensor>,
+) -> Result<Tensor> {
+    let wide = wide(dtype);
+    if wide == dtype {
+        return f(tensors);
+    }
+    let each = tensors.iter().map(|t| t.to_dtype(wide));
+    let all = each.collect::<Result<Vec<Tensor>>>()?;
+    f(std::array::from_fn(|i| &all[i]))?.to_dtype(dtype)
 }
 
 /// The error of a strided gradient of a sparse operand that does not fit the memory; `instead` says what keeps its pattern.

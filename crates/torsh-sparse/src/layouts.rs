@@ -330,15 +330,16 @@ pub(crate) fn coo_of_compressed(x: &Tensor, pattern: &Pattern) -> Result<Tensor>
         let sorted = pattern.layout() == TensorLayout::SparseCsr;
         return sparse::from_values(&Pattern::coo(shape, &indices, sorted)?, &values);
     }
-    let other = pattern.cached(|| {
+    let make = || -> Result<Other<COO>> {
         // Memory of their own, like that of the values.
         let indices = elements(pattern)?.0.copy()?.to_device(x.device())?;
         let sorted = pattern.layout() == TensorLayout::SparseCsr;
-        Ok(Other::<COO> {
+        Ok(Other {
             pattern: known(Pattern::coo(shape, &indices, sorted)?)?,
             order: None,
         })
-    })?;
+    };
+    let other = pattern.cached_pattern(make, |other| &other.pattern)?;
     sparse::from_values(&other.pattern, &values)
 }
 
@@ -359,7 +360,7 @@ fn kept<const LAYOUT: usize>(
     pattern: &Pattern,
     layout: TensorLayout,
 ) -> Result<(Pattern, Option<Tensor>)> {
-    let other = pattern.cached(|| {
+    let make = || -> Result<Other<LAYOUT>> {
         let units = units(pattern)?;
         let like = Like {
             layout,
@@ -374,8 +375,9 @@ fn kept<const LAYOUT: usize>(
             true => turned_lines(&like, &units.0)?,
             false => compress_units(&like, &units.0)?,
         };
-        Ok(Other::<LAYOUT> { pattern, order })
-    })?;
+        Ok(Other { pattern, order })
+    };
+    let other = pattern.cached_pattern(make, |other| &other.pattern)?;
     Ok((other.pattern.clone(), other.order.clone()))
 }
 

@@ -11,15 +11,16 @@ use torsh_tensor::call::{Arg, Outputs};
 use torsh_tensor::record::OpRecord;
 use torsh_tensor::sparse::{self, SparseCall, SparseRule};
 use torsh_tensor::{
-    Result, Tensor, TensorLayout, TorshError, get_autocast_dtype, is_autocast_enabled, no_grad,
+    Result, SumOptions, Tensor, TensorLayout, TorshError, get_autocast_dtype, is_autocast_enabled,
+    no_grad,
 };
 
 use crate::csr::{
     carrier, conj, flat_values, matrix, one_dtype, pattern_of, plain_product, product, strided,
 };
-use crate::help::{first, no_room, one};
+use crate::help::{first, no_room, one, rounded_once};
 use crate::spgemm::mismatch;
-use crate::{attrs, blocks, csr, embedding, help, lines, spgemm, triangular};
+use crate::{attrs, blocks, csr, embedding, help, lines, shape, spgemm, triangular};
 
 /// The records of products.
 pub static RECORDS: &[&OpRecord] = &[
@@ -50,7 +51,7 @@ pub static PRODUCTS: &[SparseRule] = &[
     rule("matmul", |c| {
         let a = c.attrs::<core_attrs::MatMul>()?;
         let of = |i: usize, swapped: bool| match (c.tensor(i)?, swapped) {
-            (t, true) if t.ndim() > 1 => t.transpose(-2, -1),
+            (t, true) if t.ndim() > 1 => shape::transposed(t),
             (t, _) => Ok(t.clone()),
         };
         let out = multiply(&of(0, a.transpose_a)?, &of(1, a.transpose_b)?)?;
@@ -125,28 +126,16 @@ fn added(c: &SparseCall<'_>, ranks: [usize; 2]) -> Result<Outputs> {
     let &core_attrs::AddMm { beta, alpha } = c.attrs()?;
     check_ranks([a, b], ranks)?;
     one_dtype(a, input)?;
-    if matches!(a.dtype(), DType::F16 | DType::BF16) {
-        // The product and the sum are rounded once.
-        let wide = |t: &Tensor| t.to_dtype(DType::F32);
-        let (wide_a, wide_b, wide_input) = (wide(a)?, wide(b)?, wide(input)?);
-        let args = [Arg::T(&wide_a), Arg::T(&wide_b), Arg::T(&wide_input)];
-        let call = SparseCall {
-            op: c.op,
-            args: &args,
-            attrs: c.attrs,
-        };
-        return added(&call, ranks)?
-            .into_iter()
-            .map(|t| t.to_dtype(a.dtype()))
-            .collect();
-    }
-    if a.pattern().is_none() && b.pattern().is_none() {
-        // The addend alone is sparse.
-        let product = scaled(&a.matmul(b)?, alpha)?;
-        return sum(&strided(input)?, &product, beta).map(one);
-    }
-    let product = scaled(&multiply(a, b)?, alpha)?;
-    sum(input, &product, beta).map(one)
+    let dtype = one_dtype(a, b)?;
+    rounded_once(dtype, [a, b, input], |[a, b, input]| {
+        let product = scaled(&multiply(a, b)?, alpha)?;
+        match a.pattern().is_none() && b.pattern().is_none() {
+            // The addend alone is sparse.
+            true => sum(&strided(input)?, &product, beta),
+            false => sum(input, &product, beta),
+        }
+    })
+    .map(one)
 }
 
 pub(crate) fn is(s: Scalar, value: f64) -> bool {
@@ -268,7 +257,7 @@ fn whole_product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 
 /// The conjugate of the transposed matrices. Its gradient has all elements that the gradient of the result has.
 fn adjoint(x: &Tensor) -> Result<Tensor> {
-    whole_conj(&x.transpose(-2, -1)?)
+    whole_conj(&shape::transposed(x)?)
 }
 
 fn whole_conj(x: &Tensor) -> Result<Tensor> {
@@ -311,12 +300,15 @@ static WHOLE_PRODUCT: OpRecord = OpRecord::new(
 });
 
 fn dot(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    one_dtype(a, b)?;
+    let dtype = one_dtype(a, b)?;
     if a.dims() != b.dims() {
         return Err(mismatch(a, b));
     }
-    // The product with a strided vector has the pattern of the sparse one.
-    a.mul(b)?.sum()
+    rounded_once(dtype, [a, b], |[a, b]| {
+        // The product with a strided vector has the pattern of the sparse one. A sum of integers would be int64.
+        let terms = a.mul(b)?;
+        terms.sum_with(SumOptions::new().dtype(terms.dtype()))
+    })
 }
 
 /// `a @ b` of a sparse and a strided operand.
@@ -338,21 +330,25 @@ pub(crate) fn right(a: &Tensor, b: &Tensor, gradient: Gradient) -> Result<Tensor
 
 /// `input @ weight.T + bias`
 fn linear(x: &Tensor, w: &Tensor, bias: Option<&Tensor>, gradient: Gradient) -> Result<Tensor> {
+    let Some(bias) = bias else {
+        return weighted(x, w, gradient);
+    };
+    one_dtype(x, w)?;
+    let dtype = one_dtype(x, bias)?;
+    rounded_once(dtype, [x, w, bias], |[x, w, bias]| {
+        weighted(x, w, gradient)?.add(bias)
+    })
+}
+
+/// `input @ weight.T`
+fn weighted(x: &Tensor, w: &Tensor, gradient: Gradient) -> Result<Tensor> {
     if w.ndim() > 2 || w.ndim() == 0 {
         return Err(TorshError::shape(
             "",
             format!("weight must be 1D or 2D, got {}D", w.ndim()),
         ));
     }
-    if bias.is_some() && matches!(x.dtype(), DType::F16 | DType::BF16) {
-        one_dtype(x, w)?;
-        // The product and the sum are rounded once.
-        let wide = |t: &Tensor| t.to_dtype(DType::F32);
-        let bias = bias.map(wide).transpose()?;
-        let out = linear(&wide(x)?, &wide(w)?, bias.as_ref(), gradient)?;
-        return out.to_dtype(x.dtype());
-    }
-    let out = match (x.pattern().is_some(), w.pattern().is_some()) {
+    match (x.pattern().is_some(), w.pattern().is_some()) {
         (false, true) if w.ndim() == 2 && x.ndim() > 0 => {
             let (&[outs, ins], last) = (w.dims(), x.dims()[x.ndim() - 1]) else {
                 unreachable!("it has two dimensions")
@@ -367,15 +363,13 @@ fn linear(x: &Tensor, w: &Tensor, bias: Option<&Tensor>, gradient: Gradient) -> 
             if let Some(last) = shape.last_mut() {
                 *last = outs;
             }
-            y.t()?.contiguous()?.reshape(shape)?
+            y.t()?.contiguous()?.reshape(shape)
         }
-        (true, true) if gradient == Gradient::Pattern && w.ndim() == 2 => by_pattern(x, &w.t()?)?,
-        _ if w.ndim() == 2 => multiply(x, &w.t()?)?,
-        _ => multiply(x, w)?,
-    };
-    match bias {
-        Some(bias) => out.add(bias),
-        None => Ok(out),
+        (true, true) if gradient == Gradient::Pattern && w.ndim() == 2 => {
+            by_pattern(x, &shape::transposed(w)?)
+        }
+        _ if w.ndim() == 2 => multiply(x, &shape::transposed(w)?),
+        _ => multiply(x, w),
     }
 }
 

@@ -10,9 +10,9 @@ use torsh_tensor::record::{OpRecord, Plan, Spec};
 use torsh_tensor::{Result, ScatterReduceOptions, Tensor, TorshError, named, no_grad};
 
 use crate::attrs;
-use crate::csr::{flat_values, lines, numbers, one_dtype, pattern_of, row_of};
+use crate::csr::{flat_values, lines, one_dtype, pattern_of, row_of};
 use crate::grid::settled;
-use crate::help::within;
+use crate::help::{by_dtype, within};
 use crate::products::{Gradient, cast_by_pattern, left, two_dims};
 use crate::spgemm::mismatch;
 
@@ -116,7 +116,7 @@ fn mean(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 }
 
 torsh_core::kernel_keys! {
-    EXTREMES_KEY "SparseExtremes" |c| numbers!(c, extremes_host, real);
+    EXTREMES_KEY "SparseExtremes" |c| by_dtype!(c, extremes_host, real indexed);
 }
 
 /// The kernel: operands as those of a product; results are the products, and the element that each is of (-1: none).

@@ -2,14 +2,14 @@
 
 use torsh_core::{Dims, TensorLayout};
 use torsh_tensor::attrs::{Permute, Squeeze, Transpose, Unsqueeze, View};
-use torsh_tensor::call::Outputs;
+use torsh_tensor::call::{Arg, Outputs};
 use torsh_tensor::record::OpRecord;
 use torsh_tensor::sparse::{self, Pattern, SparseCall, SparseRule};
 use torsh_tensor::{Grads, Result, Tensor, TorshError, no_grad};
 
 use crate::convert;
 use crate::grid::{self, is_sparse, pattern, settled};
-use crate::help::one;
+use crate::help::{first, one};
 
 /// What ops that change the shape do with sparse operands.
 pub static SHAPE: &[SparseRule] = &[
@@ -123,7 +123,7 @@ fn parts(p: &Pattern) -> Result<(&Tensor, &Tensor)> {
 }
 
 fn permute(c: &SparseCall<'_>) -> Result<Outputs> {
-    ordered(c, &c.attrs::<Permute>()?.dims)
+    ordered(c, &c.attrs::<Permute>()?.dims, true)
 }
 
 fn transpose(c: &SparseCall<'_>) -> Result<Outputs> {
@@ -132,19 +132,38 @@ fn transpose(c: &SparseCall<'_>) -> Result<Outputs> {
     if !order.is_empty() {
         order.swap(dim0, dim1);
     }
-    ordered(c, &order)
+    ordered(c, &order, true)
 }
 
-fn ordered(c: &SparseCall<'_>, order: &[usize]) -> Result<Outputs> {
+/// The tensor with its last two dimensions exchanged, as an operand of a product: its values may be those of `x`, also in
+/// COO, where the result of `transpose` has its own. Recorded.
+pub(crate) fn transposed(x: &Tensor) -> Result<Tensor> {
+    let n = x.ndim();
+    if !is_sparse(x) || n < 2 {
+        return x.transpose(-2, -1);
+    }
+    let call = Permute {
+        dims: (0..n - 2).chain([n - 1, n - 2]).collect(),
+    };
+    let c = SparseCall {
+        op: "transpose",
+        args: &[Arg::T(x)],
+        attrs: &call,
+    };
+    first(ordered(&c, &call.dims, false)?)
+}
+
+fn ordered(c: &SparseCall<'_>, order: &[usize], own: bool) -> Result<Outputs> {
     let x = c.tensor(0)?;
-    let out = no_grad(|| permuted(c, x, order))?;
+    let out = no_grad(|| permuted(c, x, order, own))?;
     let call = Permute {
         dims: Dims::from_slice(order),
     };
     PERMUTE.recorded(c.args, &call, one(out))
 }
 
-fn permuted(c: &SparseCall<'_>, x: &Tensor, order: &[usize]) -> Result<Tensor> {
+/// Where `own`, the values of a COO tensor are copied.
+fn permuted(c: &SparseCall<'_>, x: &Tensor, order: &[usize], own: bool) -> Result<Tensor> {
     let p = pattern(x)?;
     let (batch, dense) = (p.batch_dim(), first_dense(&p));
     let stay = |from: usize, to: usize| order[from..to].iter().all(|d| (from..to).contains(d));
@@ -176,7 +195,7 @@ fn permuted(c: &SparseCall<'_>, x: &Tensor, order: &[usize]) -> Result<Tensor> {
     let v = sparse::values(x)?.permute(&of_values[..])?;
     if p.layout() == TensorLayout::SparseCoo {
         // Memory of its own: what is written into the result is not to be seen in the operand.
-        let v = v.copy()?;
+        let v = if own { v.copy()? } else { v };
         let rows = &order[..dense];
         if rows.is_sorted() {
             return grid::coo(&shape, p.indices(), &v, p.is_coalesced());
@@ -341,8 +360,7 @@ fn reshape_recorded(x: &Tensor, size: &[usize]) -> Result<Tensor> {
     let call = View {
         size: size.to_vec().into(),
     };
-    let args = [torsh_tensor::call::Arg::T(x)];
-    crate::help::first(RESHAPE.recorded(&args, &call, one(out))?)
+    first(RESHAPE.recorded(&[Arg::T(x)], &call, one(out))?)
 }
 
 /// A sparse tensor in another shape of as many elements. Sparse dimensions become sparse ones, dense dimensions dense ones.

@@ -16,7 +16,7 @@ use torsh_tensor::{
 };
 
 use crate::grid::{self, is_sparse, pattern, settled};
-use crate::help::{one, product, within};
+use crate::help::{by_dtype, one, product, within};
 use crate::invariants::verified;
 use crate::{attrs, convert, coords};
 
@@ -288,20 +288,9 @@ fn totals(values: &Tensor, starts: &Tensor) -> Result<Tensor> {
     RUN_TOTALS.call1(&[Arg::T(&values.contiguous()?), Arg::T(starts)], NONE)
 }
 
-/// Calls a kernel for the dtype of the call.
-macro_rules! by_float {
-    ($c:ident, $f:ident) => {
-        match $c.compute() {
-            DType::F32 => $f::<f32>($c),
-            DType::F64 => $f::<f64>($c),
-            _ => Err($c.unsupported()),
-        }
-    };
-}
-
 torsh_core::kernel_keys! {
-    SOFTMAX_KEY "SparseRunSoftmax" |c| by_float!(c, softmax_host);
-    TOTALS_KEY "SparseRunTotals" |c| by_float!(c, totals_host);
+    SOFTMAX_KEY "SparseRunSoftmax" |c| by_dtype!(c, softmax_host, float);
+    TOTALS_KEY "SparseRunTotals" |c| by_dtype!(c, totals_host, float);
 }
 
 fn softmax_host<T: kernels::Softmax>(c: &mut HostCall<'_>) -> Result<()> {

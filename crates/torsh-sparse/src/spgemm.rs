@@ -13,19 +13,18 @@ use crate::attrs;
 use crate::coalesce::coalesce;
 use crate::coords::coordinates;
 use crate::csr::{
-    Lines, carrier, conj, flat_values, from_flat, lines, matrix, numbers, one_dtype, pattern_of,
-    row_of,
+    Lines, carrier, conj, flat_values, from_flat, lines, matrix, one_dtype, pattern_of, row_of,
 };
-use crate::help::{first, host, index_tensor, one, product};
+use crate::help::{by_dtype, first, host, index_tensor, one, product};
 use crate::invariants::known;
 
 torsh_core::kernel_keys! {
-    TERMS_KEY "SparseTerms" |c| numbers!(c, terms_host);
+    TERMS_KEY "SparseTerms" |c| by_dtype!(c, terms_host, any indexed);
     BOUNDS_KEY "SparseProductBounds" |c| match c.input::<i64>(0) {
         Ok(_) => bounds_host::<i64>(c),
         Err(_) => bounds_host::<i32>(c),
     };
-    MULTIPLY_KEY "SparseMultiply" |c| numbers!(c, multiply_host);
+    MULTIPLY_KEY "SparseMultiply" |c| by_dtype!(c, multiply_host, any indexed);
 }
 
 /// The kernel: operands are values, pointers and indices of the first matrix, then of the second, pointers and indices of the

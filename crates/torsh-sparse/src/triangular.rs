@@ -12,13 +12,12 @@ use torsh_tensor::{Result, Tensor, TorshError, no_grad};
 
 use crate::attrs;
 use crate::csr::{
-    carrier, conj, elements, flat_values, lines, matrix, numbers, one_dtype, pattern_of, sampled,
-    strided,
+    carrier, conj, elements, flat_values, lines, matrix, one_dtype, pattern_of, sampled, strided,
 };
-use crate::help::{first, of_layout, one};
+use crate::help::{by_dtype, first, of_layout, one};
 
 torsh_core::kernel_keys! {
-    SOLVE_KEY "SparseSolve" |c| numbers!(c, solve_host);
+    SOLVE_KEY "SparseSolve" |c| by_dtype!(c, solve_host, any indexed);
 }
 
 /// The kernel: operands are the values, pointers and indices by rows, the right-hand sides, and where each value is.

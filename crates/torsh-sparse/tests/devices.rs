@@ -446,6 +446,91 @@ fn an_op_without_kernel_and_definition_follows_the_fallback() -> Result<()> {
     Ok(())
 }
 
+/// Solves a system in some way.
+type Solve = fn(&Tensor, &Tensor) -> Result<Tensor>;
+
+/// The solution that a matrix on a device gives, and the gradients of matrix and right-hand sides.
+fn solved(solve: Solve, a: &Tensor, b: &Tensor, d: Device) -> Result<[Tensor; 3]> {
+    let leaf = |t: &Tensor| -> Result<Tensor> { Ok(t.to_device(d)?.detach().requires_grad_(true)) };
+    let (a, b) = (leaf(a)?, leaf(b)?);
+    let x = solve(&a, &b)?;
+    x.square()?.sum()?.backward()?;
+    let grad = |t: &Tensor| t.grad().expect("a gradient");
+    Ok([x.detach(), grad(&a), grad(&b)])
+}
+
+#[test]
+fn factors_of_a_matrix_on_a_device_follow_the_fallback() -> Result<()> {
+    let _alone = alone();
+    let n = 6usize;
+    // Symmetric and positive definite, with elements on both sides of the diagonal.
+    let elements: Vec<f32> = (0..n * n)
+        .map(|e| match (e / n).abs_diff(e % n) {
+            0 => 4.0 + e as f32 / 50.0,
+            1 => -1.0,
+            3 => 0.5,
+            _ => 0.0,
+        })
+        .collect();
+    let whole = Tensor::from_vec(elements, [n, n])?;
+    let b = sampler().real(&[n, 2])?.to_dtype(DType::F32)?;
+    let all: [(&str, Solve); 5] = [
+        ("sparse.lu", |a, b| sparse::lu(a)?.solve(b)),
+        ("sparse.lu", |a, b| sparse::lu(a)?.solve_adjoint(b)),
+        ("sparse.lu", |a, b| {
+            let mut lu = sparse::lu(a)?;
+            lu.refactor(&a.mul(2.0)?)?;
+            lu.solve(b)
+        }),
+        ("sparse.cholesky", |a, b| sparse::cholesky(a)?.solve(b)),
+        ("sparse.spsolve", sparse::spsolve),
+    ];
+    let count = || {
+        let all = fallbacks();
+        let own = all.iter().find(|(n, _)| *n == "_sparse_factor_solve");
+        own.map_or(0, |(_, n)| *n)
+    };
+    for layout in LAYOUTS {
+        let a = whole.to_sparse_with(options(layout))?;
+        let (there, side) = (a.to_device(D)?, b.to_device(D)?);
+        for (nth, (op, solve)) in all.into_iter().enumerate() {
+            let what = format!("{op} {nth} of {layout}");
+            let e = solve(&there, &side).map(drop).expect_err(&what).to_string();
+            for part in [
+                &format!("{op}: ")[..],
+                "mock:0 has no kernel",
+                &layout.to_string(),
+                "set_fallback",
+            ] {
+                assert!(e.contains(part), "{what}: {part}: {e}");
+            }
+            let (here, before) = (solved(solve, &a, &b, Device::Cpu)?, count());
+            set_fallback(Fallback::Cpu);
+            let got = solved(solve, &a, &b, D);
+            set_fallback(Fallback::Refuse);
+            for (got, wanted) in got?.iter().zip(&here) {
+                assert_eq!(got.device(), D, "{what}");
+                near(&what, got, wanted)?;
+            }
+            // The solution and its gradient.
+            assert_eq!(count(), before + 2, "{what}");
+        }
+    }
+    // Factors that were computed before it was refused.
+    set_fallback(Fallback::Cpu);
+    let lu = whole
+        .to_sparse_csr()
+        .and_then(|a| sparse::lu(&a.to_device(D)?));
+    set_fallback(Fallback::Refuse);
+    let e = lu?
+        .solve(&b.to_device(D)?)
+        .map(drop)
+        .expect_err("no kernel")
+        .to_string();
+    assert!(e.starts_with("SparseLu.solve: mock:0 has no kernel"), "{e}");
+    torsh_tensor::devices::synchronize(D)
+}
+
 #[test]
 fn parts_on_several_devices_are_refused() -> Result<()> {
     let _alone = alone();

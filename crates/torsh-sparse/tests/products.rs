@@ -1,5 +1,6 @@
-//! Products of matrices: indices that were written, results of two sparse factors, gradients that are one row.
+//! Products: indices that were written, results of two sparse factors, gradients that are one row, and inner products.
 
+use num_complex::Complex;
 use torsh_sparse::{self as sparse, SparseExt, ToSparseOptions};
 use torsh_tensor::{DType, Device, Result, Tensor, TensorLayout, grad, tensor};
 
@@ -191,6 +192,87 @@ fn the_gradient_of_a_sum_is_that_of_ones() -> Result<()> {
                 let wanted = Tensor::ones([m, 7], dtype, Device::Cpu)?.matmul(&dense.t()?)?;
                 assert_eq!(g[0].as_ref().expect("a gradient"), &wanted, "{layout} {m}");
             }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn inner_products_have_the_dtype_of_the_vectors() -> Result<()> {
+    let (x, y) = (tensor![0, 2, 0, 3, 1], tensor![5, 4, 0, 0, 7]);
+    let (left, right) = (Complex::new(1.0, 2.0), Complex::new(3.0, -1.0));
+    let real = [
+        DType::F32,
+        DType::F64,
+        DType::F16,
+        DType::BF16,
+        DType::U8,
+        DType::I8,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+    ];
+    for dtype in real.into_iter().chain([DType::C64, DType::C128]) {
+        let of = |t: &Tensor, factor: Complex<f64>| match dtype.is_complex() {
+            true => t.to_dtype(dtype)?.mul(factor),
+            false => t.to_dtype(dtype),
+        };
+        let (x, y) = (of(&x, left)?, of(&y, right)?);
+        let (plain, conjugated) = match dtype.is_complex() {
+            true => (Complex::new(75.0, 75.0), Complex::new(15.0, -105.0)),
+            false => (Complex::new(15.0, 0.0), Complex::new(15.0, 0.0)),
+        };
+        let (a, b) = (x.to_sparse()?, y.to_sparse()?);
+        for (a, b) in [(&a, &b), (&a, &y), (&x, &b)] {
+            for (out, wanted) in [
+                (a.dot(b)?, plain),
+                (a.matmul(b)?, plain),
+                (a.vdot(b)?, conjugated),
+            ] {
+                assert_eq!(out.dtype(), dtype);
+                let out = out.to_dtype(DType::C128)?.item::<Complex<f64>>()?;
+                assert_eq!(out, wanted, "{dtype}");
+            }
+        }
+    }
+    // Integers wrap.
+    let of = |t: Tensor| t.to_dtype(DType::I8)?.to_sparse();
+    let out = of(tensor![100, 1])?.dot(&of(tensor![2, 0])?)?;
+    assert_eq!(out.item::<i8>()?, -56);
+    Ok(())
+}
+
+#[test]
+fn inner_products_of_halves_are_rounded_once() -> Result<()> {
+    for (dtype, e) in [(DType::F16, 2f64.powi(-10)), (DType::BF16, 2f64.powi(-7))] {
+        // The first product is 1 + 4 e + 3 e^2, of which the half types would lose the last term.
+        let of = |v: [f64; 2]| Tensor::from_data(&v, [2])?.to_dtype(dtype);
+        let (x, y) = (of([1.0 + e, 1.0])?, of([1.0 + 3.0 * e, -1.0])?);
+        let out = x.to_sparse()?.dot(&y.to_sparse()?)?;
+        assert_eq!(out.dtype(), dtype);
+        let out = out.to_dtype(DType::F64)?.item::<f64>()?;
+        assert_eq!(out, 4.0 * e + 4.0 * e * e);
+    }
+    Ok(())
+}
+
+#[test]
+fn products_and_sums_of_two_dtypes_are_refused() -> Result<()> {
+    for dtype in [DType::F16, DType::F32] {
+        let of = |t: Tensor| t.to_dtype(dtype);
+        let a = of(tensor![[1.0, 2.0]])?.to_sparse_csr()?;
+        let (x, sum) = (of(tensor![[3.0], [4.0]])?, of(tensor![[0.5]])?);
+        let (row, other) = (x.t()?, x.to_dtype(DType::F64)?);
+        let bias = tensor![0.5].to_dtype(DType::F64)?;
+        for result in [
+            sparse::addmm(&sum, &a, &other),
+            sum.addmm(&a, &other),
+            sparse::linear(&row, &a, &bias),
+            row.linear(&a, &bias),
+            a.select(0, 0)?.dot(&other.squeeze(1)?),
+        ] {
+            let error = refusal(result);
+            assert!(error.contains("the same dtype"), "{error}");
         }
     }
     Ok(())

@@ -245,7 +245,8 @@ impl Tensor {
     }
 
     /// [`Tensor::backward`] from a given gradient, of this tensor's shape; `retain_graph` keeps
-    /// the graph for another pass, `create_graph` records the pass itself for higher orders.
+    /// the graph for another pass, `create_graph` records the pass itself for higher orders. A leaf and a gradient that was
+    /// recorded hold each other: call [`Tensor::zero_grad`] before the leaf is dropped, or use [`grad`].
     ///
     /// ```
     /// # use torsh_tensor::tensor;

@@ -24,6 +24,16 @@ impl Memory {
     /// The storage; one without bytes, which no kernel can lock, for elements in parts.
     #[inline]
     pub(crate) fn storage(&self) -> &Shared<Storage> {
+        // The most frequent kind is asked for first, by one comparison: a match on all three takes more instructions
+        // wherever this is inlined.
+        if let Memory::Own(storage) = self {
+            return storage;
+        }
+        self.storage_of_others()
+    }
+
+    #[inline]
+    fn storage_of_others(&self) -> &Shared<Storage> {
         match self {
             Memory::Own(storage) => storage,
             Memory::View(v) => match &v.base.0.memory {
@@ -192,8 +202,8 @@ struct PatternOf {
     derived: Arc<Mutex<HashMap<TypeId, Derived>>>,
 }
 
-/// What was made of the indices, and their version then.
-type Derived = (u64, Arc<dyn Any + Send + Sync>);
+/// What was made of the indices, with their version then and that of the pattern in it.
+type Derived = ([u64; 2], Arc<dyn Any + Send + Sync>);
 
 fn wrong(why: String) -> TorshError {
     TorshError::invalid("sparse", why)
@@ -417,6 +427,23 @@ impl Pattern {
         }))
     }
 
+    /// The same pattern with index tensors of its own: what is written into these is not seen in this one's.
+    ///
+    /// ```
+    /// use torsh_tensor::{sparse::Pattern, tensor};
+    /// let x = Pattern::coo(&[3], &tensor![[0, 2]], true)?;
+    /// x.copy()?.indices().zero_()?;
+    /// assert_eq!(x.indices(), &tensor![[0, 2]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no memory for the indices.
+    #[torsh_tensor::names_caller]
+    pub fn copy(&self) -> Result<Pattern> {
+        self.map_indices(Tensor::copy)
+    }
+
     /// The pattern with other index tensors of the same shapes and dtypes.
     pub(crate) fn map_indices(
         &self,
@@ -438,17 +465,69 @@ impl Pattern {
     }
 
     /// What `make` makes of the indices, kept with them: a second call for the same type gives the first one's result,
-    /// unless the indices were written in between.
+    /// unless the indices were written in between. Its tensors must not become parts of results, into which users can write:
+    /// [`cached_pattern`](Self::cached_pattern) is for those.
+    ///
+    /// ```
+    /// use torsh_tensor::{sparse::Pattern, tensor};
+    /// struct Sum(i64);
+    /// let x = Pattern::coo(&[3], &tensor![[0, 2]], true)?;
+    /// let sum = || x.cached(|| x.indices().sum()?.item::<i64>().map(Sum));
+    /// assert_eq!(sum()?.0, 2);
+    /// x.indices().add_(1)?;
+    /// assert_eq!(sum()?.0, 4);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `make`.
     #[torsh_tensor::names_caller]
     pub fn cached<T: Send + Sync + 'static>(
         &self,
         make: impl FnOnce() -> Result<T>,
     ) -> Result<Arc<T>> {
-        let (key, version) = (TypeId::of::<T>(), self.version());
+        self.kept(make, |_| 0)
+    }
+
+    /// [`cached`](Self::cached) for what holds a pattern that results are made of. Users can write into the indices of such
+    /// a result, which are the kept ones, so that it is made again where these were written, too. `pattern` gives the pattern
+    /// that it holds.
+    ///
+    /// ```
+    /// use torsh_tensor::{Result, sparse::Pattern, tensor};
+    /// struct Backwards(Pattern);
+    /// let x = Pattern::coo(&[3], &tensor![[0, 1]], true)?;
+    /// let backwards = || -> Result<Pattern> {
+    ///     let make = || Pattern::coo(&[3], &x.indices().neg()?.add(2)?, false).map(Backwards);
+    ///     Ok(x.cached_pattern(make, |b| &b.0)?.0.clone())
+    /// };
+    /// backwards()?.indices().zero_()?;
+    /// assert_eq!(backwards()?.indices(), &tensor![[2, 1]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `make`.
+    #[torsh_tensor::names_caller]
+    pub fn cached_pattern<T: Send + Sync + 'static>(
+        &self,
+        make: impl FnOnce() -> Result<T>,
+        pattern: fn(&T) -> &Pattern,
+    ) -> Result<Arc<T>> {
+        self.kept(make, |made| pattern(made).version())
+    }
+
+    /// What is kept for a type, made again where the indices were written or `version` says something else of it.
+    fn kept<T: Send + Sync + 'static>(
+        &self,
+        make: impl FnOnce() -> Result<T>,
+        version: impl Fn(&T) -> u64,
+    ) -> Result<Arc<T>> {
+        let (key, of_indices) = (TypeId::of::<T>(), self.version());
         let have = self.0.derived.lock().get(&key).cloned();
         if let Some((at, have)) = have
-            && at == version
             && let Ok(have) = have.downcast::<T>()
+            && at == [of_indices, version(&have)]
         {
             return Ok(have);
         }
@@ -457,7 +536,8 @@ impl Pattern {
             let _mode = mode::guard(mode::NO_GRAD, mode::INFERENCE);
             Arc::new(make()?)
         };
-        self.0.derived.lock().insert(key, (version, made.clone()));
+        let at = [of_indices, version(&made)];
+        self.0.derived.lock().insert(key, (at, made.clone()));
         Ok(made)
     }
 
@@ -530,6 +610,18 @@ impl Tensor {
         match self.0.memory.parts() {
             Some(parts) => parts.values().detach(),
             None => self.detach(),
+        }
+    }
+
+    /// A copy for the core's own use, not recorded: that of a sparse tensor has the same indices, so that it is found to
+    /// be of one pattern with it.
+    pub(crate) fn copy_stored(&self) -> Result<Tensor> {
+        match self.0.memory.parts() {
+            Some(parts) => {
+                let (pattern, values) = parts.both();
+                Tensor::of_parts(&pattern, &values.copy()?)
+            }
+            None => mode::no_grad(|| self.copy()),
         }
     }
 }

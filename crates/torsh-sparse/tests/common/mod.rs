@@ -1,4 +1,7 @@
-//! Small operands of every kind.
+//! Small operands of every kind, and what is checked of them today.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use torsh_sparse::{SparseExt, ToSparseOptions};
 use torsh_tensor::sample::Sampler;
@@ -158,4 +161,26 @@ pub(crate) fn dense(x: &Tensor) -> Result<Tensor> {
 /// Numbers of which gradients and results are compared.
 pub(crate) fn sampler() -> Sampler {
     Sampler::new(7, DType::F64)
+}
+
+/// How many parts the slowest checks are divided into. Each day another part runs.
+const PARTS: u64 = 4;
+
+/// The part of this run: `TORSH_CI_PART`, or that of the day.
+pub(crate) fn part() -> u64 {
+    let day = match std::env::var("TORSH_CI_PART") {
+        Ok(text) => text.parse().expect("a number"),
+        Err(_) => {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            now.expect("after 1970").as_secs() / 86_400
+        }
+    };
+    day % PARTS
+}
+
+/// Whether a check is in the part of this run, which its name decides.
+pub(crate) fn is_todays(check: &str) -> bool {
+    let mut hasher = DefaultHasher::new();
+    check.hash(&mut hasher);
+    hasher.finish() % PARTS == part()
 }

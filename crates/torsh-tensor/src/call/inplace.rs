@@ -41,7 +41,7 @@ fn reads_target(record: &OpRecord, args: &[Arg<'_>]) -> bool {
 
 /// A copy of a tensor that has its history: what an in-place op keeps of its target.
 pub(super) fn snapshot(target: &Tensor) -> Result<Tensor> {
-    let copy = mode::no_grad(|| target.copy())?;
+    let copy = target.copy_stored()?;
     Ok(match target.gradient_edge() {
         Some(e) => attach(copy, e.node, e.output_nr),
         None => copy,

@@ -127,7 +127,7 @@ impl Tensor {
     }
 
     /// A copy with its own memory, recorded (`Tensor.clone`); row-major, or in the memory order of
-    /// a dense tensor such as a channels-last one.
+    /// a dense tensor such as a channels-last one. The copy of a sparse tensor has its own indices too.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -178,8 +178,11 @@ impl Tensor {
         }
     }
 
-    /// A copy of the data in the layout that `like` has (dense), not recorded.
+    /// A copy of the data in the layout that `like` has (dense), not recorded. Sparse ones share their indices.
     pub(crate) fn copy_like(&self, like: &Tensor) -> Result<Tensor> {
+        if !self.is_strided() {
+            return self.copy_stored();
+        }
         if like.contiguous_flag() || !like.memory_layout().is_dense() {
             return call1(&CLONE, &[Arg::T(self)], &self.row_major());
         }
