@@ -16,6 +16,35 @@ pub(crate) struct Operands {
     pub(crate) dtype: DType,
 }
 
+impl Operands {
+    /// The matrix of a system: as it is, its leading square, or a Hermitian one, which may be positive definite.
+    fn system(&self) -> Result<Tensor> {
+        let [as_it_is, hermitian, layout, _] = self.ints;
+        // What is masked is not stored.
+        let strided = |t: &Tensor| t.layout().is_strided();
+        let mut a = match strided(&self.x) && strided(&self.mask) {
+            true => self.x.masked_fill(&self.mask, 0)?,
+            false => self.x.clone(),
+        };
+        if as_it_is != 0 {
+            let n = a.dims().iter().copied().min().unwrap_or(0);
+            a = a.narrow(0, 0, n)?.narrow(1, 0, n)?;
+        }
+        if hermitian == 1 {
+            let n = a.dims().first().copied().unwrap_or(0);
+            let product = a.matmul(&a.adjoint()?)?;
+            a = product.add(&Tensor::eye(n, a.dtype(), Device::Cpu)?)?;
+        }
+        match (strided(&a), layout) {
+            (false, _) => Ok(a),
+            (true, 0) => a.to_sparse(),
+            (true, 1) => a.to_sparse_csr(),
+            (true, 2) => a.to_sparse_bsr([1, 1]),
+            (true, _) => a.to_sparse_csc(),
+        }
+    }
+}
+
 type Method = fn(&Operands) -> Result<Tensor>;
 
 pub(crate) const METHODS: &[(&str, Method)] = &[
@@ -129,6 +158,31 @@ pub(crate) const METHODS: &[(&str, Method)] = &[
     ("mask", |o| sparse::mask(&o.source, &o.x)),
     ("spmm", |o| {
         sparse::spmm(&o.x, &o.source.t()?, SpmmReduce::Amin)
+    }),
+    ("spsolve", |o| sparse::spsolve(&o.system()?, &o.source)),
+    ("lu", |o| {
+        let a = o.system()?;
+        let mut lu = sparse::lu(&a)?;
+        if o.ints[3] == 1 {
+            lu.refactor(&a.mul(o.float)?)?;
+        }
+        match o.ints[3] {
+            0 => lu.solve_adjoint(&o.source),
+            _ => lu.solve(&o.source),
+        }
+    }),
+    ("lu of another pattern", |o| {
+        let mut lu = sparse::lu(&o.system()?)?;
+        lu.refactor(&o.x)?;
+        lu.solve(&o.source)
+    }),
+    ("cholesky", |o| {
+        let a = o.system()?;
+        let mut cholesky = sparse::cholesky(&a)?;
+        if o.ints[3] == 1 {
+            cholesky.refactor(&a.mul(o.float)?)?;
+        }
+        cholesky.solve(&o.source)
     }),
     ("to_device", |o| o.x.to_device(Device::Meta)),
     ("printed", |o| {

@@ -19,10 +19,13 @@ use crate::make::{Case, Form, Maker, describe};
 use crate::methods::{METHODS, Operands};
 use crate::variable;
 
-/// The most memory that the calls may use at once.
+/// The most memory that the calls may use at once, and the most that is kept of it when it is free. Without a limit a block
+/// of each size stays, up to a quarter of the machine's memory, the more of them the longer a run is.
 const MEMORY: usize = 64 << 20;
-/// The most the whole process may have used: the above, its caches, and its own.
+/// The most the whole process may have used: the above, its other caches, and its own.
 const RESIDENT_KIB: u64 = 1 << 20;
+/// The most that may be in use after the last call: what a call makes ends with it.
+const LEFT: usize = 4 << 20;
 /// The longest a call may take, on a busy machine without optimisation.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// Tensors of more elements are never read element by element.
@@ -86,6 +89,8 @@ pub(crate) fn calls(journal: &Path, count: u64) {
     }
     let seconds = variable("TORSH_FUZZ_SECONDS");
     alloc::set_limit(Some(MEMORY));
+    alloc::set_cache_limit(MEMORY);
+    let before = alloc::stats().allocated_bytes;
     hook();
     let started = Instant::now();
     watch(started);
@@ -125,14 +130,19 @@ pub(crate) fn calls(journal: &Path, count: u64) {
         n += 1;
     }
     let used = resident_kib();
+    let stats = alloc::stats();
+    let left = stats.allocated_bytes.saturating_sub(before);
     println!(
-        "hostile: {} calls from {first} in {:.1} s, {good} of them Ok, {} places panic, {} MiB resident at most",
+        "hostile: {} calls from {first} in {:.1} s, {good} of them Ok, {} places panic, {} MiB resident at most, {} KiB left in use, {} KiB cached",
         n - first,
         started.elapsed().as_secs_f64(),
         places.len(),
         used >> 10,
+        left >> 10,
+        stats.cached_bytes >> 10,
     );
     assert!(places.is_empty(), "{} places panic", places.len());
+    assert!(left < LEFT, "{left} bytes are in use after the last call");
     // AddressSanitizer keeps what was freed, to find who still uses it.
     let keeps = std::env::var_os("ASAN_OPTIONS").is_some();
     assert!(keeps || used < RESIDENT_KIB, "{used} KiB resident");
@@ -355,4 +365,6 @@ fn backward(c: &Case, outputs: &[Tensor]) {
             assert_eq!((g.shape(), g.dtype()), (t.shape(), t.dtype()));
         }
     }
+    // A gradient that was recorded holds the leaf that holds it: neither would ever end.
+    c.leaves.iter().for_each(Tensor::zero_grad);
 }
